@@ -14,6 +14,7 @@ from appliance.files.private import keep_private
 
 COMMANDS = {
     "backup": ("appliance.cli.backups", "backup"),
+    "bench": ("appliance.cli.bench", "bench"),
     "certificates": ("appliance.cli.certificates", "certificates_app"),
     "down": ("appliance.cli.status", "down"),
     "node": ("appliance.cli.node", "node"),

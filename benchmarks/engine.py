@@ -24,6 +24,7 @@ from typing import TypeVar
 import torch
 
 from appliance.compiler.pipeline import compile_program
+from appliance.coordinator.run.kernel_selection import KernelTable
 from appliance.core.plans.plan import Plan, Precision
 from appliance.core.pods.pod_options import Device
 from appliance.management.options.settings_by_group import RunOptions
@@ -89,10 +90,12 @@ class Table:
         name: Of the shape.
         shape: What is trained.
         directory: Where logs and sockets go.
+        kernels: What was measured of kernels.
     """
 
-    def __init__(self, name: str, shape: Shape, directory: Path) -> None:
+    def __init__(self, name: str, shape: Shape, directory: Path, kernels: KernelTable) -> None:
         self.name, self.shape, self._directory = name, shape, directory
+        self._kernels = kernels
         self.comparison = Comparison(shape.units_a_step, model_of(shape).unit)
         self._text = program_text(shape)
         self._plan = self._compiled(Precision.F32)
@@ -121,6 +124,12 @@ class Table:
     def ours(self, name: str, *, num_systems: int, threads: int, **options: str) -> Party:
         """Return our engine."""
         return self._ours(EngineParty, name, num_systems, threads, options)
+
+    def ours_by_rule(self, name: str, *, num_systems: int, threads: int, **options: str) -> Party:
+        """Return our engine with kernels chosen by rule."""
+        party = self._ours(EngineParty, name, num_systems, threads, options)
+        party.kernels = None
+        return party
 
     def ours_in_bfloat16(
         self, name: str, *, num_systems: int, threads: int, **options: str
@@ -183,6 +192,7 @@ class Table:
             threads=threads,
             directory=self._directory / name,
             options=options,
+            kernels=self._kernels,
         )
 
 
@@ -210,6 +220,15 @@ def _bfloat16(table: Table) -> list[Party]:
         table.torch("compiled-autocast-2", "compiled-autocast", num_ranks=1, threads=2),
         table.ours("ours-2x1-mapped", num_systems=2, threads=1, streams="mapped"),
         table.ours_in_bfloat16("ours-bf16-2x1", num_systems=2, threads=1, streams="mapped"),
+    ]
+
+
+def _kernels(table: Table) -> list[Party]:
+    return [
+        table.torch("plain-2", "plain", num_ranks=1, threads=2),
+        table.ours_by_rule("ours-2x1-by-rule", num_systems=2, threads=1, streams="mapped"),
+        table.ours("ours-2x1-measured", num_systems=2, threads=1, streams="mapped"),
+        table.ours("ours-1x2-measured", num_systems=1, threads=2),
     ]
 
 
@@ -280,6 +299,7 @@ GROUPS: dict[str, Callable[[Table], list[Party]]] = {
     "network": _network,
     "kept": _kept,
     "narrow": _narrow,
+    "kernels": _kernels,
     "cuda": _cuda,
 }
 """Who is resident at the same time: together they must fit the memory."""
@@ -293,6 +313,7 @@ DEMANDS = (
     ("ours", "ours-1x2-ring", "plain-2", 0.97, None),
     ("compilers", "ours-2x1-mapped", "compiled-2", 0.95, None),
     ("bfloat16", "ours-bf16-2x1", "autocast-2", 1.0, None),
+    ("kernels", "ours-2x1-measured", "ours-2x1-by-rule", 0.98, None),
     ("ranks", "ours-2x1-ring", "ddp-2x1", 1.1, None),
     ("ranks", "ours-2x1-ring", "fsdp2-2x1", 1.6, None),
     ("offload", "ours-2x1-ring", "zero3-2x1", 2.0, None),
@@ -305,7 +326,7 @@ DEMANDS = (
 
 _GROUP_OF_LARGE_STEPS = "compilers"
 """With 2,048 tokens a step a party takes 4 to 6 GB: in 24 GB there is room for three, not five."""
-_GROUPS_OF_OTHER_MODELS = frozenset({"ours", "compilers"})
+_GROUPS_OF_OTHER_MODELS = frozenset({"ours", "compilers", "kernels"})
 """What the models other than GPT are compared with."""
 
 
@@ -349,7 +370,7 @@ def compare(table: Table, groups: Sequence[str], *, num_rounds: int) -> Iterator
 
 def show_profile(name: str, directory: Path, options: argparse.Namespace) -> bool:
     """Print where the time of a step goes; return whether the engine's own part is small enough."""
-    table = Table(name, SHAPES[name], directory)
+    table = Table(name, SHAPES[name], directory, KernelTable(directory))
     party = table.profiled(num_systems=options.systems, threads=options.threads)
     entries = profile(party, options.steps)
     print(f"\n## {table.shape.name}, {options.systems} CS-2 x {options.threads} thread(s)")
@@ -377,7 +398,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for number, group in enumerate(groups_of(SHAPES[name], options.group)):
                 place = directory / str(number)
                 place.mkdir()
-                table = Table(name, SHAPES[name], place)
+                table = Table(name, SHAPES[name], place, KernelTable(Path(folder)))
                 bars += compare(table, [group], num_rounds=options.rounds)
     print()
     for bar in bars:

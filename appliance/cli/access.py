@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
-from appliance.cli.data_dir import DataDir
 from appliance.cli.errors import clear_errors
+from appliance.cli.options.data_dir import DataDir
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.access import Account, Action, Target, UserRole
 from appliance.core.errors import NotFoundError, UserError

@@ -4,6 +4,7 @@ import typer
 
 from appliance.cli.access import token_app, user_app
 from appliance.cli.backups import backup, restore
+from appliance.cli.bench import bench
 from appliance.cli.certificates import certificates_app
 from appliance.cli.node import node
 from appliance.cli.proxy import proxy
@@ -24,6 +25,7 @@ app.command()(down)
 app.command(hidden=True)(serve)
 app.command("node")(node)
 app.command("proxy")(proxy)
+app.command("bench")(bench)
 app.command("backup")(backup)
 app.command("restore")(restore)
 app.add_typer(token_app, name="token")

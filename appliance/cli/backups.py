@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from appliance.cli.data_dir import DataDir
 from appliance.cli.errors import clear_errors
-from appliance.cli.secret_options import no_database_password
+from appliance.cli.options.data_dir import DataDir
+from appliance.cli.options.secret_options import no_database_password
 from appliance.core.clock import SystemClock
 from appliance.core.errors import UserError
 from appliance.management.store.backups import Manifest, make_backup, restore_backup

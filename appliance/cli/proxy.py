@@ -11,7 +11,7 @@ import typer
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from appliance.cli.errors import clear_errors
-from appliance.cli.secret_options import no_database_password
+from appliance.cli.options.secret_options import no_database_password
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId

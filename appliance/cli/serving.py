@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from appliance.cli.data_dir import print_state
+from appliance.cli.options.data_dir import print_state
 from appliance.cli.programs_to_run import Program, program_of
 from appliance.cli.rest_shell import let_in, serve_rest
 from appliance.core.clock import SystemClock

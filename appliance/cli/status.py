@@ -4,8 +4,8 @@ import shutil
 
 import typer
 
-from appliance.cli.data_dir import DataDir, print_state
 from appliance.cli.errors import clear_errors
+from appliance.cli.options.data_dir import DataDir, print_state
 from appliance.cluster.process_launcher import end_survivors
 from appliance.management.store.instance import STOP_SECONDS, Instance
 from appliance.settings import read_settings

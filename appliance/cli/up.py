@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from appliance.cli.data_dir import DataDir, print_state
 from appliance.cli.errors import clear_errors
+from appliance.cli.options.data_dir import DataDir, print_state
+from appliance.cli.options.secret_options import no_database_password, no_otlp_password
+from appliance.cli.options.setting_flags import with_settings
 from appliance.cli.programs_to_run import Program, program_of
-from appliance.cli.secret_options import no_database_password, no_otlp_password
-from appliance.cli.setting_flags import with_settings
 from appliance.core.cluster.identity import ROOT
 from appliance.core.dataclass_json import to_json
 from appliance.core.errors import ClusterError, UserError

@@ -34,6 +34,7 @@ class CoordinatorOptions:
         memory_nodes: Nodes for MemoryX that a job may have; `num_nodes` and `node_bytes`, joined by
             a comma.
         keep_weight_bytes: What each system may keep of the weights within a step.
+        kernel_tables: Directory of what was measured of kernels; None has them chosen by rule.
         service_authority: By which the job's client calls, and nobody else can.
         bind_host: Address at which clients are served, in figures.
         public_host: Name by which they reach it.
@@ -59,6 +60,7 @@ class CoordinatorOptions:
     cluster_systems: int
     memory_nodes: MemoryNodes
     keep_weight_bytes: int
+    kernel_tables: Path | None
     bind_host: str
     public_host: str
     stall_seconds: float
@@ -103,6 +105,7 @@ class CoordinatorOptions:
             cluster_systems=options.cluster_systems,
             memory_nodes=options.memory_nodes,
             keep_weight_bytes=options.keep_weight_bytes,
+            kernel_tables=options.kernel_tables,
             bind_host=options.bind_host,
             public_host=options.public_host,
             stall_seconds=options.stall_seconds,

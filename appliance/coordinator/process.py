@@ -27,6 +27,7 @@ from appliance.coordinator.run.execution import Execution
 from appliance.coordinator.run.execution_context import ExecutionContext
 from appliance.coordinator.run.gang import Gang
 from appliance.coordinator.run.internal_services import CoordinatorServicer, JobControlServicer
+from appliance.coordinator.run.kernel_selection import KernelTable
 from appliance.coordinator.run.series import SeriesLog
 from appliance.coordinator.starvation import StarvationWatch
 from appliance.coordinator.weights.initializer import Initializer, is_expected
@@ -191,6 +192,7 @@ class Coordinator:
             console=self._console,
             starvation=StarvationWatch(stall_seconds=options.stall_seconds),
             series=self._series,
+            kernels=KernelTable(options.kernel_tables) if options.kernel_tables else None,
         )
         return Execution(
             context,

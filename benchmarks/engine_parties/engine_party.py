@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 from numpy.typing import NDArray
 
+from appliance.coordinator.run.kernel_selection import KernelTable
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.errors import StreamClosedError
@@ -129,6 +130,7 @@ class EngineParty:
         needed_bytes: Memory that its pods take, estimated.
         plan: What is loaded when it starts.
         hosts: Host of each pod by member name.
+        kernels: What was measured of kernels; None has them chosen by rule.
 
     Args:
         name: In tables.
@@ -141,6 +143,7 @@ class EngineParty:
         directory: Where sockets and logs go; its path must be short.
         options: Further options of the pods.
         hosts: Host of each pod by member name; pods on different hosts meet over TCP on loopback.
+        kernels: What was measured of kernels; None has them chosen by rule.
     """
 
     def __init__(
@@ -156,8 +159,9 @@ class EngineParty:
         directory: Path,
         options: Mapping[str, str] | None = None,
         hosts: Mapping[str, str] | None = None,
+        kernels: KernelTable | None = None,
     ) -> None:
-        self.name = name
+        self.name, self.kernels = name, kernels
         self.hosts = hosts or {}
         self.plan, self._state, self._gate = plan, state, Gate(batches)
         self._num_systems, self.directory = num_systems, directory
@@ -175,6 +179,8 @@ class EngineParty:
         self._job.coordinator.heartbeat_seconds = 1.0
         engine = self._engine = ResidentEngine(self._job, self._num_systems, self._options)
         engine.load(self.plan)
+        if self.kernels is not None:
+            engine.choose_kernels(self.kernels)
         assert engine.ingest(self.plan, self._state) == 0
         engine.feed(self.plan, self._gate)
         schedule = RunSchedule(

@@ -1,7 +1,9 @@
 """MemoryX, SwarmX and CS-2s as real processes, running whole plans."""
 
 import dataclasses
+import json
 import os
+import platform
 import signal
 
 import grpc
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from appliance.coordinator.run.kernel_selection import KernelTable
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import Precision
@@ -101,6 +104,50 @@ def test_two_runs_give_the_same_bits(tmp_path):
     for number, first in runs[0].snapshots.items():
         for name, tensor in first.items():
             assert tensor.tobytes() == runs[1].snapshots[number][name].tobytes()
+
+
+@of_processors
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="there is one library alone")
+def test_systems_compute_by_the_library_that_was_measured_and_again_by_the_same(tmp_path):
+    plan = two_layer_plan(batch_size=64, features=384, hidden=512, classes=256)
+    state, batches = two_layer_data(plan, num_steps=3)
+    want_outputs, _ = two_layer_reference(state, batches)
+    table = KernelTable(tmp_path / "kernels")
+    runs = []
+    with make_engine(tmp_path, num_systems=2) as engine:
+        runs += [engine.run(plan, state, batches, session=each, kernels=table) for each in (1, 2)]
+        measured = list(table.measured())
+        assert {str(entry.problem) for entry in measured} == {
+            "product-nt 32x384x512",  # the first layer's
+            "product-nt 32x512x256",  # the second's, and what goes back through it
+            "product-nn 32x256x512",
+            "product-tn 512x32x384",  # gradients of weights
+            "product-tn 256x32x512",
+        }
+        assert {entry.num_threads for entry in measured} == {1}
+        # What a table says is what systems compute by, whatever they would measure.
+        (path,) = (tmp_path / "kernels").glob("*.json")
+        for session, library in ((3, "pytorch"), (4, "openblas")):
+            whole = json.loads(path.read_text())
+            for entry in whole["by_threads"]["1"].values():
+                entry["chosen"] = library
+            path.write_text(json.dumps(whole))
+            runs.append(engine.run(plan, state, batches, session=session, kernels=table))
+        assert engine.job.coordinator.failures.empty()
+        logs = [chief.log() for chief in engine.chiefs]
+    measured_by = [log.count("Libraries timed") for log in logs]
+    assert measured_by == [5, 0], "the first system measures each problem once"
+    for log in logs:
+        *_, third, fourth = [line for line in log.splitlines() if "Libraries chosen" in line]
+        assert (third.count("pytorch"), third.count("openblas")) == (5, 0)
+        assert (fourth.count("pytorch"), fourth.count("openblas")) == (0, 5)
+    bits = [b"".join(out["output_w2"].tobytes() for out in run.outputs) for run in runs]
+    assert bits[1] == bits[0]
+    for run in runs:
+        for outputs, want in zip(run.outputs, want_outputs, strict=True):
+            for name, tensor in want.items():
+                most = 1e-4 * np.abs(tensor).max()
+                np.testing.assert_allclose(outputs[name], tensor, atol=most, err_msg=name)
 
 
 @pytest.mark.parametrize("num_systems", [1, 2])

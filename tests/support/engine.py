@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from appliance.coordinator.run.kernel_selection import KernelSelection
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT, swarmx_tree
 from appliance.core.errors import StreamClosedError
@@ -87,6 +88,21 @@ class Engine:
             request.stream_addresses[process.spec.member] = address
         for pod in self.pods:
             pod.pod.Load(request)
+
+    def choose_kernels(self, table, session=1):
+        """Choose what the systems compute by, as a coordinator does.
+
+        Args:
+            table: A `KernelTable`.
+            session: That is loaded.
+        """
+
+        def ask(system, method, request, reply_type):
+            reply = getattr(self.chiefs[system].kernels, method)(request)
+            assert isinstance(reply, reply_type)
+            return reply
+
+        KernelSelection(self.num_systems, ask, table).apply(session)
 
     def ingest(self, plan, state, session=1):
         """Write the state tensors that are given; return how many are still missing."""
@@ -184,8 +200,21 @@ class Engine:
     def readings(self, process):
         return dict(self.job.coordinator.next_heartbeat(process.spec.name).readings)
 
-    def run(self, plan, state, batches, *, session=1, output_interval=1, checkpoint_steps=()):
-        """Run a whole session and return what it yielded."""
+    def run(
+        self,
+        plan,
+        state,
+        batches,
+        *,
+        session=1,
+        output_interval=1,
+        checkpoint_steps=(),
+        kernels=None,
+    ):
+        """Run a whole session and return what it yielded.
+
+        Kernels are chosen by a `KernelTable`; without one by rule.
+        """
         schedule = RunSchedule(
             num_steps=len(batches),
             output_interval=output_interval,
@@ -193,6 +222,8 @@ class Engine:
         )
         result = SessionResult()
         self.load(plan, session)
+        if kernels is not None:
+            self.choose_kernels(kernels, session)
         assert self.ingest(plan, state, session) == 0
         self.feed(plan, batches, session)
         self.start(plan, schedule, session)

@@ -129,7 +129,9 @@ class PlayedManagement(management_pb2_grpc.ManagementServicer):
         return find()[0]
 
 
-class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
+class PlayedPod(
+    pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer, pods_pb2_grpc.KernelsServicer
+):
     """Any pod: answers everything; the weight pod also has a store and makes outputs.
 
     Output `output_loss` of step t is t + 0.5; a step adds 1 to every state tensor. With `hold`
@@ -140,6 +142,8 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
         self.spec = spec
         self.calls = []
         self.load_error = None
+        self.kernel_calls = []
+        self.listed = pods_pb2.ListProblemsReply()
         self.persistent = {}
         self._snapshots = set()
         self.stopped = threading.Event()
@@ -149,6 +153,7 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
         pods_pb2_grpc.add_PodServicer_to_server(self, self.server)
         pods_pb2_grpc.add_MemoryXServicer_to_server(self, self.server)
         pods_pb2_grpc.add_InputWorkerServicer_to_server(self, self.server)
+        pods_pb2_grpc.add_KernelsServicer_to_server(self, self.server)
         self.server.add_insecure_port(spec.control_address())
         self.server.start()
         self.channel = grpc.insecure_channel(control_address(spec.runtime_dir, Role.COORDINATOR, 0))
@@ -184,6 +189,27 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
                 num_readers=1,
             )
         return pods_pb2.LoadReply()
+
+    def ListProblems(self, request, context):
+        self.kernel_calls.append(request)
+        return self.listed
+
+    def MeasureProblems(self, request, context):
+        self.kernel_calls.append(request)
+        timings = [
+            pods_pb2.ProblemTiming(
+                problem=problem,
+                by_rule="pytorch",
+                chosen="openblas",
+                seconds={"pytorch": 2.0, "openblas": 1.0},
+            )
+            for problem in request.problems
+        ]
+        return pods_pb2.MeasureProblemsReply(timings=timings)
+
+    def UseImplementations(self, request, context):
+        self.kernel_calls.append(request)
+        return pods_pb2.UseImplementationsReply()
 
     def Start(self, request, context):
         self.calls.append(request)

@@ -98,6 +98,7 @@ class PodProcess:
         self.channel = grpc.insecure_channel(spec.control_address(), options=_OPTIONS)
         self.pod = pods_pb2_grpc.PodStub(self.channel)
         self.memoryx = pods_pb2_grpc.MemoryXStub(self.channel)
+        self.kernels = pods_pb2_grpc.KernelsStub(self.channel)
 
     def log(self):
         return self.spec.log_path.read_text()

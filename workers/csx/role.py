@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import weakref
 from collections.abc import Callable
 
 import grpc
@@ -17,8 +18,9 @@ from appliance.core.pods.pod_options import ChiefPodOptions, StreamMode
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.devices import find_device
 from appliance.pods.role_context import PodContext
-from protos.wsc.v1 import pods_pb2
+from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 from workers.csx.executor import set_compute_threads
+from workers.csx.kernels_servicer import KernelsServicer
 from workers.csx.repack import Packed
 from workers.csx.samples.strand_count import num_strands
 from workers.csx.session import CsxSession, default_threads
@@ -48,6 +50,7 @@ class CsxRole:
         self, context: PodContext, *, count_strands: Callable[..., int] = num_strands
     ) -> None:
         self._context, self._count_strands = context, count_strands
+        self._session: weakref.ref[CsxSession] | None = None
 
     def load(self, request: pods_pb2.LoadRequest) -> CsxSession:
         """Make the plan ready to run on this system's share of the batch.
@@ -67,7 +70,7 @@ class CsxRole:
         gc.collect()
         part, simulated = packed.make()
         pods = swarmx_tree(request.num_systems, fan_out=request.fan_out or MAX_FAN_OUT)
-        return CsxSession(
+        session = CsxSession(
             self._context,
             number=request.session,
             part=part,
@@ -76,6 +79,9 @@ class CsxRole:
             device=device,
             simulated=simulated,
         )
+        # Not held: what a session takes is free once it is finished.
+        self._session = weakref.ref(session)
+        return session
 
     def _read(
         self, request: pods_pb2.LoadRequest, num_threads: int, *, is_on_cpu: bool
@@ -113,7 +119,12 @@ class CsxRole:
         return Packed((part, SimulatedTime.of(plan, spec, num_systems)))
 
     def add_services(self, server: grpc.Server) -> None:
-        """Serve nothing beside `Pod`."""
+        """Serve `Kernels` beside `Pod`."""
+        servicer = KernelsServicer(self._loaded)
+        pods_pb2_grpc.add_KernelsServicer_to_server(servicer, server)
+
+    def _loaded(self) -> CsxSession | None:
+        return None if self._session is None else self._session()
 
     def close(self) -> None:
         """Hold nothing beyond sessions."""

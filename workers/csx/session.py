@@ -19,6 +19,7 @@ from appliance.core.cluster.readings import (
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.cluster.swarmx_tree import TreePod
 from appliance.core.errors import StreamClosedError
+from appliance.numerics.choices import Choices
 from appliance.pods.allocator import give_back_free_memory
 from appliance.pods.pod_sessions import Loops
 from appliance.pods.role_context import PodContext
@@ -59,6 +60,11 @@ class CsxSession:
         num_threads: Threads of each strand.
         device: Where to compute; None is the processor.
         simulated: What a real wafer would take.
+
+    Attributes:
+        number: The session's number.
+        num_threads: Threads of each strand.
+        choices: What its operations are computed by; fixed once steps run.
     """
 
     def __init__(
@@ -72,18 +78,20 @@ class CsxSession:
         device: torch.device | None,
         simulated: SimulatedTime,
     ) -> None:
-        self._context, self._number = context, number
+        self._context, self.number = context, number
         self._broadcast_stream = broadcast(broadcast_from.index)
         self._broadcast_readers = broadcast_readers(broadcast_from)
         self._step_names, self._visits = part.step_names, part.visits
-        self._executor = Strands(
-            part.strands,
-            sums=part.sums,
-            sum_spans=part.sum_spans,
-            largest_sum_bytes=part.largest_sum_bytes,
-            num_threads=num_threads,
-            device=device,
-        )
+        self.num_threads, self.choices = num_threads, Choices()
+        with self.choices.collecting():
+            self._executor = Strands(
+                part.strands,
+                sums=part.sums,
+                sum_spans=part.sum_spans,
+                largest_sum_bytes=part.largest_sum_bytes,
+                num_threads=num_threads,
+                device=device,
+            )
         self._deliveries, self._load_bytes = part.deliveries, part.load_bytes
         self._unpacked_bytes = part.unpacked_bytes
         self._sum_bytes = part.sum_bytes
@@ -118,7 +126,7 @@ class CsxSession:
 
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to SwarmX and the input, and return the loop."""
-        context, number = self._context, self._number
+        context, number = self._context, self.number
         loads_ring = self._streams.enter_context(
             context.connect_ring(number, self._broadcast_stream, readers=self._broadcast_readers)
         )

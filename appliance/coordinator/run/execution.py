@@ -74,7 +74,7 @@ class Execution:
             ),
         )
         self.gang = make_gang(self.failures.report, self.failures.note_silence)
-        self._pods = SessionPods(self.gang, self.is_over)
+        self._pods = SessionPods(self.gang, self.is_over, context.kernels)
         self._masks = CountedMasks(context, self.gang, self._pods)
         self._streams = StreamEndpoint(
             context.spec, clock=context.clock, on_failure=self.failures.report_stream

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.coordinator.console import Console
+from appliance.coordinator.run.kernel_selection import KernelTable
 from appliance.coordinator.run.series import SeriesLog
 from appliance.coordinator.starvation import StarvationWatch
 from appliance.coordinator.weights.initializer import Initializer
@@ -34,6 +35,7 @@ class ExecutionContext:
         console: Takes lines for the user.
         starvation: Notices systems that wait for batches.
         series: Takes what training shows.
+        kernels: What was measured of kernels; None has them chosen by rule.
     """
 
     spec: PodSpec
@@ -48,3 +50,4 @@ class ExecutionContext:
     console: Console
     starvation: StarvationWatch
     series: SeriesLog
+    kernels: KernelTable | None

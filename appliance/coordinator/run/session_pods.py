@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from appliance.coordinator.run import pod_requests
 from appliance.coordinator.run.background_call import BackgroundCall
 from appliance.coordinator.run.gang import Gang, Member, Reply
+from appliance.coordinator.run.kernel_selection import KernelSelection, KernelTable
 from appliance.coordinator.run.run_session import Session
 from appliance.coordinator.run.session_times import completed_steps
 from appliance.core.cluster.run import RunSchedule, SimulatedStep
@@ -29,20 +30,28 @@ class SessionPods:
     Args:
         gang: The pods.
         is_over: Whether the job has ended; whoever waits for pods then stops.
+        kernels: What was measured of kernels; None has them chosen by rule.
     """
 
-    def __init__(self, gang: Gang, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, gang: Gang, is_over: Callable[[], bool], kernels: KernelTable | None
+    ) -> None:
         self._gang = gang
+        self._kernels: KernelSelection | None = None
+        if kernels is not None:
+            self._kernels = KernelSelection(gang.size.num_systems, self._ask_kernels, kernels)
         self._is_over = is_over
         self._loaders = DataLoaders()
         self._input_load: BackgroundCall | None = None
         self._num_trained = 0
 
     def load_plan(self, session: int, plan_text: str) -> None:
-        """Have MemoryX, SwarmX and the systems load a plan."""
+        """Have MemoryX, SwarmX and the systems load a plan, and choose what these compute by."""
         gang = self._gang
         request = pod_requests.engine_load(session, plan_text, gang.size, fan_out=gang.fan_out)
         self._load([member for member in gang.members if member[0] in _ENGINE], request)
+        if self._kernels is not None and not self._is_over():
+            self._kernels.apply(session)
 
     def begin_input(self, session: int, plan: Plan, run: client.RunRequest) -> None:
         """Have the input pods load the user's dataloader, in the background.
@@ -165,6 +174,12 @@ class SessionPods:
         """Return the training steps before the session's first one, wherever they were run."""
         taken = steps_taken(session.plan, session.scalar)
         return self._num_trained if taken is None else taken
+
+    def _ask_kernels(
+        self, system: int, method: str, request: Message, reply_type: type[Reply]
+    ) -> Reply:
+        member = (Role.CHIEF, system)
+        return self._gang.ask(member, pods_pb2_grpc.KernelsStub, method, request, reply_type)
 
     def _ask_memoryx(
         self, shard: int, method: str, request: Message, reply_type: type[Reply]

@@ -187,6 +187,9 @@ INNER_METHODS: Mapping[str, str] = {
     "/wsc.v1.MemoryX/LocateSnapshot": "pod control",
     "/wsc.v1.MemoryX/ReleaseSnapshot": "pod control",
     "/wsc.v1.InputWorker/DataCheckpoint": "pod control",
+    "/wsc.v1.Kernels/ListProblems": "pod control",
+    "/wsc.v1.Kernels/MeasureProblems": "pod control",
+    "/wsc.v1.Kernels/UseImplementations": "pod control",
 }
 """Methods between the appliance's own processes, by the socket that they are served at."""
 

@@ -110,6 +110,13 @@ FILES: tuple[File, ...] = (
         who=_OWNER,
     ),
     File(
+        place="DATA/kernels/",
+        module="appliance.coordinator.run.kernel_selection",
+        holds="which library was measured to be the fastest for what, by machine",
+        mode=0o700,
+        who=_OWNER,
+    ),
+    File(
         place="DATA/compile/DIR/programs/",
         module="workers.sdk.cache",
         holds="compiled CSL programs, by content",

@@ -149,6 +149,7 @@ class CoordinatorPodOptions(ServingPodOptions):
         cluster_systems: Systems of the whole cluster; 0 if unknown.
         memory_nodes: Nodes for MemoryX that a job may have.
         keep_weight_bytes: What each system may keep of the weights within a step.
+        kernel_tables: Directory of what was measured of kernels; None has them chosen by rule.
         client_version: Version that the client is told.
         client_githash: Build that the client insists on.
     """
@@ -164,8 +165,13 @@ class CoordinatorPodOptions(ServingPodOptions):
     cluster_systems: int = 0
     memory_nodes: MemoryNodes = ONE_NODE
     keep_weight_bytes: int = 0
+    kernel_tables: Path | None = None
     client_version: str = "2.10.0"
     client_githash: str = ""
+
+    def directories(self) -> tuple[Path, ...]:
+        """Return the compile cache, and the directory of measurements."""
+        return tuple(each for each in (self.compile_root, self.kernel_tables) if each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

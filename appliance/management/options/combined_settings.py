@@ -19,6 +19,9 @@ from appliance.management.options.settings_by_group import (
     TrustOptions,
 )
 
+KERNEL_TABLES = "kernels"
+"""Directory in the data directory for what was measured of kernels."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagementOptions:
@@ -93,6 +96,11 @@ class ManagementOptions:
     def compile_root(self) -> Path:
         """Directory of the compile cache."""
         return self.data_dir / "compile"
+
+    @property
+    def kernel_tables(self) -> Path:
+        """Directory of what was measured of kernels."""
+        return self.data_dir / KERNEL_TABLES
 
     @property
     def config_path(self) -> Path:

@@ -1,7 +1,7 @@
 """A setting is a field of a dataclass with its default, its flag and its help text.
 
-The command line is made from these fields (`appliance.cli.setting_flags`), so that a new setting is
-one field here and one place that reads it.
+The command line is made from these fields (`appliance.cli.options.setting_flags`), so that a new
+setting is one field here and one place that reads it.
 """
 
 from collections.abc import Iterator, Mapping

@@ -21,6 +21,9 @@ PROCESSES, AGENTS, KUBERNETES = LAUNCHERS = "processes", "agents", "kubernetes"
 NETWORK_STREAMS = ("network", "network-tls")
 """Kinds of streams that cross TCP even on one machine; see `RunOptions.streams`."""
 
+MEASURED, BY_RULE = KERNEL_CHOICES = "measured", "rule"
+"""How it is decided by which library systems compute; see `RunOptions.kernels`."""
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 DAY_SECONDS = 86_400.0
@@ -167,6 +170,9 @@ class RunOptions:
         keep_weights_gib: What each system of a job may keep of the weights of the forward pass for
             the backward pass, where it gets them from another node; the rest is sent twice a step.
             0 keeps nothing. On one node nothing is kept, as shared memory costs nothing.
+        kernels: By which library systems compute an operation that several can compute: `measured`
+            (the default) times each once on a kind of machine and keeps the fastest, `rule` goes by
+            the processor alone.
         stall_seconds: Longest wait of a system for one batch before its job fails. The default is
             what the real cluster gives a job that does not move.
     """
@@ -191,6 +197,10 @@ class RunOptions:
     keep_weights_gib: float = setting(
         2.0, "GiB of weights that a system on another node keeps for the backward pass. 0: none."
     )
+    kernels: str = setting(
+        MEASURED,
+        "Libraries that compute: measured (timed once on a kind of machine) or rule.",
+    )
     stall_seconds: float = setting(
         DEFAULT_STALL_SECONDS, "How long a system may wait for a batch before its job fails."
     )
@@ -208,6 +218,10 @@ class RunOptions:
         if self.csx_device not in tuple(Device):
             raise UserError(
                 f"Systems cannot compute on {self.csx_device!r}; it is one of {', '.join(Device)}."
+            )
+        if self.kernels not in KERNEL_CHOICES:
+            raise UserError(
+                f"Kernels cannot be {self.kernels!r}; it is {' or '.join(KERNEL_CHOICES)}."
             )
         parse_machine(self.machine)
         parse_execution(self.execution)
@@ -239,6 +253,11 @@ class RunOptions:
     def keep_weight_bytes(self) -> int:
         """What each system may keep of the weights, in bytes."""
         return int(self.keep_weights_gib * _GIB)
+
+    @property
+    def measures_kernels(self) -> bool:
+        """Whether libraries are timed, rather than chosen by rule."""
+        return self.kernels == MEASURED
 
     @property
     def has_network(self) -> bool:

@@ -10,14 +10,18 @@ import torch
 from appliance.core.ir.attributes import flag, integers
 from appliance.core.ir.graph import Node
 from appliance.core.ir.tensors import DType, TensorType
+from appliance.numerics.choices import Implementation, Operation, Problem, choose
+from appliance.numerics.elements import torch_dtype
 from appliance.numerics.kernels.kernel import Builders, Kernel, Values
 from appliance.numerics.onednn.products import Gemm, find_gemm, load_gemm
+from appliance.numerics.openblas import OpenBlas, load_openblas
 
 Axes = tuple[int, ...]
 
 
-_LEAST_OPERATIONS_BY_ONEDNN = 1 << 22
-"""Those of a product from which on oneDNN wins in spite of what calling it from Python costs."""
+_LEAST_OPERATIONS_BY_LIBRARY = 1 << 22
+"""Those of a product from which on another library than PyTorch may win in spite of what calling it
+from Python costs."""
 
 
 def _matmul(node: Node, types: Sequence[TensorType]) -> Kernel:
@@ -31,34 +35,82 @@ def _matmul(node: Node, types: Sequence[TensorType]) -> Kernel:
     if _is_native(node, types):
         return _native(_transposed(product, transpose_a, transpose_b), into)
 
-    num_operations = 2 * math.prod(node.types[0].shape) * types[0].shape[0 if transpose_a else -1]
-    if are_matrices and num_operations >= _LEAST_OPERATIONS_BY_ONEDNN:
-        is_narrow = types[0].dtype is types[1].dtype is DType.BF16 and has_native_bfloat16()
-        gemm = load_gemm() if is_narrow else find_gemm(is_left_transposed=transpose_a)
-        if gemm is not None:
-            return _by_onednn(gemm, transpose_a, transpose_b, is_narrow=is_narrow)
+    inner = types[0].shape[0 if transpose_a else -1]
+    num_operations = 2 * math.prod(node.types[0].shape) * inner
+    if are_matrices and num_operations >= _LEAST_OPERATIONS_BY_LIBRARY:
+        if types[0].dtype is types[1].dtype is DType.BF16 and has_native_bfloat16():
+            gemm = load_gemm()
+            if gemm is not None:
+                narrow = _narrow_by(gemm)
+                return _by_library(narrow, transpose_a, transpose_b, takes_bfloat16=True)
+        elif {torch_dtype(type_.dtype) for type_ in types} == {torch.float32}:
+            rows, columns = node.types[0].shape
+            multiply = _as_chosen(transpose_a, transpose_b, (rows, inner, columns))
+            return _by_library(multiply, transpose_a, transpose_b, takes_bfloat16=False)
 
     return Kernel(call=_transposed(product, transpose_a, transpose_b), into=into)
 
 
-def _by_onednn(gemm: Gemm, transpose_a: bool, transpose_b: bool, *, is_narrow: bool) -> Kernel:
-    """Return the kernel of a product by oneDNN, or by torch for layouts that oneDNN cannot read.
+_Multiply = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
+"""Writes to its first argument the product of the others: two matrices."""
 
-    Args:
-        gemm: Products by oneDNN.
-        transpose_a: Whether the left matrix is given transposed.
-        transpose_b: Whether the right one is.
-        is_narrow: Whether operands hold bfloat16 numbers, which the processor multiplies faster;
-            the result, such as a weight's gradient, is not rounded.
+_PRODUCTS = {
+    (False, False): Operation.PRODUCT_NN,
+    (False, True): Operation.PRODUCT_NT,
+    (True, False): Operation.PRODUCT_TN,
+    (True, True): Operation.PRODUCT_TT,
+}
+
+
+def _as_chosen(transpose_a: bool, transpose_b: bool, sizes: tuple[int, int, int]) -> _Multiply:
+    """Return the product of float32 matrices by the library that is chosen for it.
+
+    Layouts that this library cannot read are left to PyTorch.
     """
+    by_rule = find_gemm(is_left_transposed=transpose_a)
+    choice = choose(
+        Problem(_PRODUCTS[transpose_a, transpose_b], sizes),
+        Implementation.PYTORCH if by_rule is None else Implementation.ONEDNN,
+    )
 
-    def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-        left, right = a.mT if transpose_a else a, b.mT if transpose_b else b
-        narrow = torch.bfloat16
-        if is_narrow and gemm.try_into(out, left.to(narrow), right.to(narrow)):
-            return
-        if is_narrow or not gemm.try_into(out, left, right):
+    def multiply(out: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+        library = _library(choice.implementation)
+        if library is None or not library.try_into(out, left, right):
             torch.mm(left.to(out.dtype), right.to(out.dtype), out=out)
+
+    return multiply
+
+
+@functools.cache
+def _library(implementation: Implementation) -> Gemm | OpenBlas | None:
+    match implementation:
+        case Implementation.PYTORCH:
+            return None
+        case Implementation.ONEDNN:
+            return load_gemm()
+        case Implementation.OPENBLAS:
+            return load_openblas()
+
+
+def _narrow_by(gemm: Gemm) -> _Multiply:
+    """Return the product of bfloat16 matrices, which the processor multiplies faster.
+
+    The result, such as a weight's gradient, is not rounded.
+    """
+    narrow = torch.bfloat16
+
+    def multiply(out: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+        if not gemm.try_into(out, left.to(narrow), right.to(narrow)):
+            torch.mm(left.to(out.dtype), right.to(out.dtype), out=out)
+
+    return multiply
+
+
+def _by_library(
+    multiply: _Multiply, transpose_a: bool, transpose_b: bool, *, takes_bfloat16: bool
+) -> Kernel:
+    def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+        multiply(out, a.mT if transpose_a else a, b.mT if transpose_b else b)
 
     def call(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         shape = (a.shape[int(transpose_a)], b.shape[int(not transpose_b)])
@@ -66,7 +118,7 @@ def _by_onednn(gemm: Gemm, transpose_a: bool, transpose_b: bool, *, is_narrow: b
         into(out, a, b)
         return out
 
-    return Kernel(call=call, into=into, takes_bfloat16=is_narrow)
+    return Kernel(call=call, into=into, takes_bfloat16=takes_bfloat16)
 
 
 _LEAST_OPERATIONS_IN_PLACE = 1 << 20

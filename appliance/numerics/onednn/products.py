@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from appliance.numerics.matrix_strides import matrix_strides
 from appliance.numerics.onednn.library import Handle, Library, Primitive, Unused, load_library
 
 _LEFT, _RIGHT, _RESULT = 1, 33, 17
@@ -75,24 +76,10 @@ class Gemm:
         return self._library.primitive(description, layouts)
 
     def _layout(self, matrix: torch.Tensor) -> Handle | None:
-        strides = _strides(matrix)
+        strides = matrix_strides(matrix)
         if strides is None:
             return None
         return self._library.layout(matrix.shape, strides, matrix.dtype)
-
-
-def _strides(matrix: torch.Tensor) -> tuple[int, int] | None:
-    """Return the strides of a matrix that lies row by row or column by column, else None.
-
-    That of an axis of one element says nothing, and becomes one that is possible.
-    """
-    rows, columns = matrix.shape
-    down, right = matrix.stride()
-    if right == 1 and (down >= columns or rows == 1):
-        return max(down, columns), 1
-    if down == 1 and (right >= rows or columns == 1):
-        return 1, max(right, rows)
-    return None
 
 
 @functools.cache

@@ -403,6 +403,170 @@ class Pod:
             _registered_method=True)
 
 
+class KernelsStub:
+    """Served by each chief pod beside Pod: which library computes what several can compute.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ListProblems = channel.unary_unary(
+                '/wsc.v1.Kernels/ListProblems',
+                request_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.ListProblemsRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.ListProblemsReply.FromString,
+                _registered_method=True)
+        self.MeasureProblems = channel.unary_unary(
+                '/wsc.v1.Kernels/MeasureProblems',
+                request_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.MeasureProblemsRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.MeasureProblemsReply.FromString,
+                _registered_method=True)
+        self.UseImplementations = channel.unary_unary(
+                '/wsc.v1.Kernels/UseImplementations',
+                request_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.UseImplementationsRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.UseImplementationsReply.FromString,
+                _registered_method=True)
+
+
+class KernelsServicer:
+    """Served by each chief pod beside Pod: which library computes what several can compute.
+    """
+
+    def ListProblems(self, request, context):
+        """What there is to choose for in the loaded session.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MeasureProblems(self, request, context):
+        """Times the libraries on this pod's processor; before steps run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UseImplementations(self, request, context):
+        """Says by which library the loaded session computes; before its steps run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_KernelsServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ListProblems': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListProblems,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.ListProblemsRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.ListProblemsReply.SerializeToString,
+            ),
+            'MeasureProblems': grpc.unary_unary_rpc_method_handler(
+                    servicer.MeasureProblems,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.MeasureProblemsRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.MeasureProblemsReply.SerializeToString,
+            ),
+            'UseImplementations': grpc.unary_unary_rpc_method_handler(
+                    servicer.UseImplementations,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.UseImplementationsRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.UseImplementationsReply.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'wsc.v1.Kernels', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('wsc.v1.Kernels', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Kernels:
+    """Served by each chief pod beside Pod: which library computes what several can compute.
+    """
+
+    @staticmethod
+    def ListProblems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Kernels/ListProblems',
+            protos_dot_wsc_dot_v1_dot_pods__pb2.ListProblemsRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_pods__pb2.ListProblemsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MeasureProblems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Kernels/MeasureProblems',
+            protos_dot_wsc_dot_v1_dot_pods__pb2.MeasureProblemsRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_pods__pb2.MeasureProblemsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UseImplementations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Kernels/UseImplementations',
+            protos_dot_wsc_dot_v1_dot_pods__pb2.UseImplementationsRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_pods__pb2.UseImplementationsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class MemoryXStub:
     """Served by each weight pod beside Pod, for the state tensors that it holds.
     """

@@ -157,6 +157,61 @@ class PodServicer(metaclass=_abc_1.ABCMeta):
 
 def add_PodServicer_to_server(servicer: PodServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
+class KernelsStub:
+    """Served by each chief pod beside Pod: which library computes what several can compute."""
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> KernelsAsyncStub: ...
+    ListProblems: _grpc.UnaryUnaryMultiCallable[_pods_pb2.ListProblemsRequest, _pods_pb2.ListProblemsReply]
+    """What there is to choose for in the loaded session."""
+    MeasureProblems: _grpc.UnaryUnaryMultiCallable[_pods_pb2.MeasureProblemsRequest, _pods_pb2.MeasureProblemsReply]
+    """Times the libraries on this pod's processor; before steps run."""
+    UseImplementations: _grpc.UnaryUnaryMultiCallable[_pods_pb2.UseImplementationsRequest, _pods_pb2.UseImplementationsReply]
+    """Says by which library the loaded session computes; before its steps run."""
+
+@_typing.type_check_only
+class KernelsAsyncStub(KernelsStub):
+    """Served by each chief pod beside Pod: which library computes what several can compute."""
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    ListProblems: _aio.UnaryUnaryMultiCallable[_pods_pb2.ListProblemsRequest, _pods_pb2.ListProblemsReply]  # type: ignore[assignment]
+    """What there is to choose for in the loaded session."""
+    MeasureProblems: _aio.UnaryUnaryMultiCallable[_pods_pb2.MeasureProblemsRequest, _pods_pb2.MeasureProblemsReply]  # type: ignore[assignment]
+    """Times the libraries on this pod's processor; before steps run."""
+    UseImplementations: _aio.UnaryUnaryMultiCallable[_pods_pb2.UseImplementationsRequest, _pods_pb2.UseImplementationsReply]  # type: ignore[assignment]
+    """Says by which library the loaded session computes; before its steps run."""
+
+class KernelsServicer(metaclass=_abc_1.ABCMeta):
+    """Served by each chief pod beside Pod: which library computes what several can compute."""
+
+    @_abc_1.abstractmethod
+    def ListProblems(
+        self,
+        request: _pods_pb2.ListProblemsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pods_pb2.ListProblemsReply, _abc.Awaitable[_pods_pb2.ListProblemsReply]]:
+        """What there is to choose for in the loaded session."""
+
+    @_abc_1.abstractmethod
+    def MeasureProblems(
+        self,
+        request: _pods_pb2.MeasureProblemsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pods_pb2.MeasureProblemsReply, _abc.Awaitable[_pods_pb2.MeasureProblemsReply]]:
+        """Times the libraries on this pod's processor; before steps run."""
+
+    @_abc_1.abstractmethod
+    def UseImplementations(
+        self,
+        request: _pods_pb2.UseImplementationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pods_pb2.UseImplementationsReply, _abc.Awaitable[_pods_pb2.UseImplementationsReply]]:
+        """Says by which library the loaded session computes; before its steps run."""
+
+def add_KernelsServicer_to_server(servicer: KernelsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
 class MemoryXStub:
     """Served by each weight pod beside Pod, for the state tensors that it holds."""
 
