@@ -220,6 +220,20 @@ def test_a_session_trains_and_its_outputs_and_checkpoint_are_fetched(job) -> Non
     assert [list(commit.resource_names) for commit in commits] == [["state.n", "state.w"]]
 
 
+def test_systems_are_told_before_they_start_what_one_of_them_has_measured(job) -> None:
+    chiefs = [job.pods[Role.CHIEF, system] for system in range(2)]
+    problem = "product-nt 256x512x512"
+    for chief in chiefs:
+        chief.listed = pods_pb2.ListProblemsReply(
+            problems=[problem], num_threads=1, machine="EPYC of the test"
+        )
+    start(job)
+    used = pods_pb2.UseImplementationsRequest(session=1, implementations={problem: "openblas"})
+    listed = pods_pb2.ListProblemsRequest(session=1)
+    measured = pods_pb2.MeasureProblemsRequest(problems=[problem], num_threads=1)
+    assert [chief.kernel_calls for chief in chiefs] == [[listed, measured, used], [listed, used]]
+
+
 def test_input_pods_learn_the_batch_and_the_client_s_request_unread(job) -> None:
     start(job)
     (worker,) = [c for c in job.pods[Role.WORKER, 3].calls if isinstance(c, pods_pb2.LoadRequest)]

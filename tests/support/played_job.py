@@ -353,6 +353,7 @@ class PlayedJob:
                 workers_per_system=workers,
                 request_path=request_path,
                 compile_root=directory / "compiled",
+                kernel_tables=directory / "kernels",
                 service_authority=AUTHORITY,
                 client_githash="abc123",
                 cluster_systems=2,
