@@ -6,7 +6,7 @@ Options: see `appliance.coordinator.options`.
 import sys
 
 from appliance.compiler.pipeline import compile_program, plan_key
-from appliance.compiler.pod_sizes import pod_memory
+from appliance.compiler.pod_memory import pod_memory
 from appliance.coordinator.compile.compilation import Compiler
 from appliance.coordinator.process import run_coordinator
 from appliance.core.plans.plan_text import parse_plan, print_plan

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import numpy as np
 
-from appliance.compiler.pod_sizes import pod_memory
+from appliance.compiler.pod_memory import pod_memory
 from appliance.coordinator.compile.compilation import Compiler
 from appliance.coordinator.process import Coordinator
 from appliance.core.clock import SystemClock

@@ -12,9 +12,9 @@ from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.core.errors import UnschedulableError, UserError, WscError
 from appliance.core.ids import Role
+from appliance.core.plans.memory_by_role import PodMemory
 from appliance.core.plans.micro_batches import UNLIMITED, WaferLimits, num_micro_batches
 from appliance.core.plans.plan import Execution, Plan, Precision
-from appliance.core.plans.pod_memory import PodMemory
 from appliance.core.plans.shard_count import count_shards, may_have_shards
 from appliance.core.plans.shard_plans import MAX_MESSAGES, most_shards
 from appliance.files.beneath import Beneath

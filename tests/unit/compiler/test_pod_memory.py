@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from appliance.compiler.pipeline import compile_program
-from appliance.compiler.pod_sizes import pod_memory
+from appliance.compiler.pod_memory import pod_memory
 from appliance.core.ids import Role
+from appliance.core.plans.memory_by_role import PodMemory
 from appliance.core.plans.plan import Precision
-from appliance.core.plans.pod_memory import PodMemory
 from appliance.wafer.timing.plan_memory import plan_memory
 from appliance.wafer.timing.program_operations import score_values
 from tests.support.plans import two_layer_plan

@@ -9,8 +9,8 @@ from math import ceil
 
 from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.loads.kept import most_kept_bytes
+from appliance.core.plans.memory_by_role import PodMemory
 from appliance.core.plans.plan import Plan
-from appliance.core.plans.pod_memory import PodMemory
 from appliance.core.plans.sparse.as_executed import as_executed
 from appliance.wafer.timing.plan_memory import num_bytes, plan_memory
 from appliance.wafer.timing.program_operations import score_values
