@@ -8,8 +8,9 @@ import typer
 
 from appliance.cli.errors import clear_errors
 from appliance.cli.options.data_dir import DataDir
+from appliance.coordinator.compile.artifacts import KERNEL_TABLES
 from appliance.coordinator.run.kernel_selection import KernelTable
-from appliance.management.options.combined_settings import KERNEL_TABLES
+from appliance.management.options.combined_settings import COMPILE_CACHE
 from appliance.numerics.choice_timing import has_choice, machine, measure
 from appliance.numerics.choices import Implementation, Operation, Problem
 from appliance.settings import read_settings
@@ -59,7 +60,7 @@ def _measured(rows: int, width: int, threads: int) -> Iterator[str]:
 
 def _kept(data_dir: Path) -> Iterator[str]:
     shown: tuple[str, int] | None = None
-    for entry in KernelTable(data_dir / KERNEL_TABLES).measured():
+    for entry in KernelTable(data_dir / COMPILE_CACHE / KERNEL_TABLES).measured():
         if shown != (entry.machine, entry.num_threads):
             if shown is not None:
                 yield ""

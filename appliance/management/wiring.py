@@ -271,7 +271,6 @@ def _pod_environment(foundation: Foundation, pods: PodSide, place: Place) -> Pod
         has_pod_limits=is_on_kubernetes,
         compile_root=options.compile_root,
         machine_code=options.compile_root.parent / "machine-code",
-        kernel_tables=options.kernel_tables,
         runs=options.runs,
         bind_host=INNER_HOST if tls else options.listen.bind_host,
         public_host=INNER_HOST if tls else options.listen.public_host,

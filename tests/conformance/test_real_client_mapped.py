@@ -19,9 +19,9 @@ def test_a_mapped_store_gives_the_bits_of_the_ring(appliance: Appliance, tmp_pat
         result = run.result()
         return losses(result), result["checkpoints"][-1]["path"]
 
-    with running_appliance(tmp_path / "data", "--systems", "2", "--streams", "mapped") as mapped:
-        found = train("mapped", mapped.address)
-    wanted = train("ring", appliance.address)
+    with running_appliance(tmp_path / "data", "--systems", "2", "--streams", "ring") as ring:
+        wanted = train("ring", ring.address)
+    found = train("mapped", appliance.address)
     assert found[0] == wanted[0]
     found_state, wanted_state = state_of(found[1]), state_of(wanted[1])
     for name, tensor in wanted_state.items():

@@ -51,7 +51,7 @@ class Engine:
     def __init__(
         self, job, num_systems, fan_out, options, num_shards=1, *, chief_module="workers.csx"
     ):
-        options = dict(options)
+        options = {"streams": "ring", **options}
         threads = options.pop("threads", "1")  # of each system
         self.job, self.num_systems, self.fan_out = job, num_systems, fan_out
         self.weights = [

@@ -13,13 +13,15 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from appliance.core.errors import NotFoundError
+from appliance.core.errors import NotFoundError, UserError
 from appliance.files.beneath import Beneath, is_file, read_file
 
 _PLAN = "plan.txt"
 _PROGRAM = "program.mlir"
 _MEMORY = "memory.json"
 _MARK_OF_NOBODY = "user-none"
+KERNEL_TABLES = ".kernels"
+"""Directory beside the artifacts for what was measured of kernels; clients cannot name it."""
 
 
 class ArtifactStore:
@@ -42,9 +44,9 @@ class ArtifactStore:
             key: The artifact's key; empty if the directory is the artifact's own.
 
         Raises:
-            UserError: The directory lies outside the root.
+            UserError: The directory lies outside the root, or is ours.
         """
-        directory = Beneath.parse(compile_dir, self._root, what="compile directory")
+        directory = parse_compile_dir(compile_dir, self._root)
         return directory / key if key else directory
 
     def has(self, directory: Beneath) -> bool:
@@ -114,6 +116,24 @@ class ArtifactStore:
             raise NotFoundError(
                 f"The compiled program in {path!r} is gone.", hint="Compile the model again."
             ) from error
+
+
+def parse_compile_dir(text: str, root: Path) -> Beneath:
+    """Return the compile directory that a client names.
+
+    Args:
+        text: Absolute, or relative to the root.
+        root: Directory under which every compile directory lies.
+
+    Raises:
+        UserError: It lies outside the root, or is no place for artifacts.
+    """
+    directory = Beneath.parse(text, root, what="compile directory")
+    if directory.parts[:1] == (KERNEL_TABLES,):
+        raise UserError(
+            f"The compile directory {text!r} is the appliance's own.", hint="Give another name."
+        )
+    return directory
 
 
 def _write(path: Path, text: str) -> None:

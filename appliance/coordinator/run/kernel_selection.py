@@ -82,7 +82,8 @@ class KernelTable:
             num_threads: Threads of an operation.
 
         Raises:
-            UserError: The file is not one that this has written.
+            OSError: The file cannot be read.
+            UserError: It is not one that this has written.
         """
         return _chosen(self._path(machine), self._read(machine).get(str(num_threads), {}))
 
@@ -135,7 +136,7 @@ class KernelTable:
                             seconds={Implementation(n): s for n, s in entry["seconds"].items()},
                             num_operations=entry["num_operations"],
                         )
-            except (OSError, ValueError, KeyError, TypeError, InternalError) as error:
+            except (ValueError, KeyError, TypeError, InternalError) as error:
                 raise _unreadable(path, error) from error
 
     def _read(self, machine: str) -> dict[str, _Entries]:
@@ -144,7 +145,7 @@ class KernelTable:
             tables: dict[str, _Entries] = json.loads(path.read_text())["by_threads"]
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise _unreadable(path, error) from error
         return tables
 
@@ -204,19 +205,20 @@ class KernelSelection:
         self, system: int, listed: pods_pb2.ListProblemsReply, problems: Iterable[str]
     ) -> Mapping[str, Implementation]:
         machine, num_threads = listed.machine, listed.num_threads
-        table = self._table.read(machine, num_threads)
-        missing = [problem for problem in problems if problem not in table]
-        if missing:
-            timings = self._measure(system, missing, num_threads)
-            try:
+        try:
+            table = self._table.read(machine, num_threads)
+            missing = [problem for problem in problems if problem not in table]
+            if missing:
+                timings = self._measure(system, missing, num_threads)
                 table = self._table.add(machine, num_threads, timings)
-            except OSError as error:
-                # What cannot be written down would be measured again, perhaps with another result.
-                logger.warning(
-                    "Kernels are chosen by rule: measurements cannot be kept",
-                    extra={"reason": str(error)},
-                )
-        return {problem: table[problem] for problem in problems if problem in table}
+        except OSError as error:
+            # What cannot be kept would be measured again, perhaps with another result.
+            logger.warning(
+                "Kernels are chosen by rule: measurements cannot be kept",
+                extra={"reason": str(error)},
+            )
+            return {}
+        return {problem: table[problem] for problem in problems}
 
     def _measure(self, system: int, problems: list[str], num_threads: int) -> Timings:
         request = pods_pb2.MeasureProblemsRequest(problems=problems, num_threads=num_threads)

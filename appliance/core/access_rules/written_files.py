@@ -110,7 +110,7 @@ FILES: tuple[File, ...] = (
         who=_OWNER,
     ),
     File(
-        place="DATA/kernels/",
+        place="DATA/compile/.kernels/",
         module="appliance.coordinator.run.kernel_selection",
         holds="which library was measured to be the fastest for what, by machine",
         mode=0o700,

@@ -169,10 +169,6 @@ class CoordinatorPodOptions(ServingPodOptions):
     client_version: str = "2.10.0"
     client_githash: str = ""
 
-    def directories(self) -> tuple[Path, ...]:
-        """Return the compile cache, and the directory of measurements."""
-        return tuple(each for each in (self.compile_root, self.kernel_tables) if each)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkPodOptions(ServingPodOptions):
@@ -225,7 +221,7 @@ class ChiefPodOptions(ComputingPodOptions):
         pace: Wall seconds per simulated second; 0 sets no pace.
     """
 
-    streams: StreamMode = StreamMode.RING
+    streams: StreamMode = StreamMode.MAPPED
     keep_weight_bytes: int = 0
     device: Device = Device.CPU
     machine: str = "cs2"
@@ -241,7 +237,7 @@ class SwarmxPodOptions(PodOptions):
         keep_weight_bytes: What each system keeps of them within a step; it is not sent again.
     """
 
-    streams: StreamMode = StreamMode.RING
+    streams: StreamMode = StreamMode.MAPPED
     keep_weight_bytes: int = 0
 
 

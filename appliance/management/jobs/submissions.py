@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from appliance.coordinator.compile.artifacts import parse_compile_dir
 from appliance.core.cluster.notifications import Target
 from appliance.core.cluster.records import DEFAULT_SESSION, EventRecord, JobRecord, NewJob
 from appliance.core.ids import JobId, WorkflowId, new_authority, new_job_id, new_workflow_id
-from appliance.files.beneath import Beneath
 from appliance.management.access.authorization import write_down
 from appliance.management.changes.watch import Awaited
 from appliance.management.cluster.cluster_model import ClusterModel
@@ -216,10 +216,9 @@ class SubmissionService:
         """Return the directory for compile artifacts that a client names.
 
         Raises:
-            UserError: The path would leave the cluster's compile directory.
+            UserError: The path would leave the cluster's compile directory, or is not for clients.
         """
-        root = self._options.compile_root.resolve()
-        return Beneath.parse(relative, root, what="compile directory").path
+        return parse_compile_dir(relative, self._options.compile_root.resolve()).path
 
     def _warn_of_version(self, job: JobId, version: str) -> None:
         if not version or version in CLIENT_BUILDS:

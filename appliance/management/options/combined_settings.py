@@ -19,8 +19,8 @@ from appliance.management.options.settings_by_group import (
     TrustOptions,
 )
 
-KERNEL_TABLES = "kernels"
-"""Directory in the data directory for what was measured of kernels."""
+COMPILE_CACHE = "compile"
+"""The compile cache in the data directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +95,7 @@ class ManagementOptions:
     @property
     def compile_root(self) -> Path:
         """Directory of the compile cache."""
-        return self.data_dir / "compile"
-
-    @property
-    def kernel_tables(self) -> Path:
-        """Directory of what was measured of kernels."""
-        return self.data_dir / KERNEL_TABLES
+        return self.data_dir / COMPILE_CACHE
 
     @property
     def config_path(self) -> Path:

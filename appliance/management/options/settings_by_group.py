@@ -158,10 +158,10 @@ class RunOptions:
         execution: How the wafer is used unless a job's label `wsc.execution` says it:
             `weight-streaming`, which the client takes for granted, `pipelined`, which refuses what
             does not fit, or `auto`, pipelined where a program fits on one wafer.
-        streams: How weights reach the systems: `ring` (the default) copies them once into a ring
-            that all systems read, `mapped` lets every system read MemoryX's own memory. With
-            `network` every pod counts as a node of its own and all its streams cross TCP on
-            loopback; `network-tls` encrypts them.
+        streams: How weights reach systems on MemoryX's machine: `mapped` (the default) lets every
+            system read MemoryX's own memory, `ring` copies them once into a ring that all systems
+            read. With `network` every pod counts as a node of its own and all its streams cross TCP
+            on loopback; `network-tls` encrypts them.
         csx_device: What systems compute on: `cpu` (the default), or `cuda`, the devices of the host
             of each, among which its systems are dealt out.
         memoryx_gib: Memory that MemoryX of a job may use on a node, all its weight pods there
@@ -188,7 +188,8 @@ class RunOptions:
         "pipelined, or auto (pipelined where a program fits).",
     )
     streams: str = setting(
-        StreamMode.RING.value, "Tensors go by ring, mapped (no copy), network or network-tls."
+        StreamMode.MAPPED.value,
+        "How weights reach systems: mapped (no copy), ring, network or network-tls.",
     )
     csx_device: str = setting(Device.CPU.value, "What systems compute on: cpu or cuda.")
     memoryx_gib: float = setting(

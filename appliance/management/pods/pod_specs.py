@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from appliance.cluster.node_cores import NodeCores
+from appliance.coordinator.compile.artifacts import KERNEL_TABLES
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.swarmx_tree import pod_above, swarmx_tree
@@ -42,7 +43,6 @@ class PodEnvironment:
         management_address: gRPC target of management's inner service.
         compile_root: Directory of the compile cache.
         machine_code: Directory of machine code that pods have compiled.
-        kernel_tables: Directory of what was measured of kernels.
         runs: How jobs are run.
         bind_host: Address at which coordinators listen for clients.
         public_host: Name by which clients reach them.
@@ -67,7 +67,6 @@ class PodEnvironment:
     management_address: str
     compile_root: Path
     machine_code: Path
-    kernel_tables: Path
     runs: RunOptions
     bind_host: str
     public_host: str
@@ -335,7 +334,9 @@ def _coordinator(common: _Common, options: Mapping[str, Any]) -> CoordinatorPodO
         cluster_systems=pod_environment.cluster_systems,
         memory_nodes=pod_environment.memory_nodes,
         keep_weight_bytes=common.keep_weight_bytes,
-        kernel_tables=pod_environment.kernel_tables if runs.measures_kernels else None,
+        kernel_tables=(
+            pod_environment.compile_root / KERNEL_TABLES if runs.measures_kernels else None
+        ),
         client_version=pod_environment.client_version,
         client_githash=pod_environment.client_githash,
     )

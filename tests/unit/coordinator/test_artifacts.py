@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.coordinator.compile.artifacts import KERNEL_TABLES, ArtifactStore
 from appliance.core.errors import NotFoundError, UserError
 
 
@@ -32,6 +32,15 @@ def test_a_directory_outside_the_root_is_refused(tmp_path: Path, escape: str) ->
     store = ArtifactStore(tmp_path / "root")
     with pytest.raises(UserError, match="lies outside"):
         store.directory(escape)
+
+
+@pytest.mark.parametrize("named", [KERNEL_TABLES, f"{KERNEL_TABLES}/x.json", f"./{KERNEL_TABLES}"])
+def test_the_directory_of_measurements_is_no_compile_directory(tmp_path: Path, named: str) -> None:
+    store = ArtifactStore(tmp_path)
+    for text in (named, str(tmp_path.resolve() / named)):
+        with pytest.raises(UserError, match="is the appliance's own"):
+            store.directory(text, "cs_1")
+    assert store.directory(f"models/{KERNEL_TABLES}").path.name == KERNEL_TABLES
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The table of measured kernels, and what systems are told of it."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -152,11 +153,18 @@ def test_a_table_that_cannot_be_read_is_named_with_what_to_do(tmp_path, text) ->
     assert "Remove the file" in str(raised.value.hint)
 
 
-def test_measurements_that_cannot_be_kept_are_not_used(tmp_path, caplog) -> None:
+@pytest.mark.parametrize(
+    "place", ["beside a lock that cannot be taken", "in a directory that is no directory"]
+)
+def test_measurements_that_cannot_be_kept_are_not_used(tmp_path, caplog, place) -> None:
     apply(Systems([NT]), KernelTable(tmp_path / "kernels"))
     (lock,) = (tmp_path / "kernels").glob("*.lock")
-    lock.unlink()
-    lock.mkdir()
+    if place == "in a directory that is no directory":
+        shutil.rmtree(tmp_path / "kernels")
+        (tmp_path / "kernels").touch()
+    else:
+        lock.unlink()
+        lock.mkdir()
     systems = apply(Systems([NT, TN], [TN]), KernelTable(tmp_path / "kernels"))
-    assert systems.used == {0: {NT: "openblas"}, 1: {NT: "openblas"}}, "the rest is by rule"
+    assert systems.used == {0: {}, 1: {}}, "the same rule for all, now and next time"
     assert "measurements cannot be kept" in caplog.text

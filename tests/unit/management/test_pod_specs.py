@@ -23,7 +23,6 @@ POD_ENVIRONMENT = PodEnvironment(
     management_address="unix:/run/m.sock",
     compile_root=Path("/data/compile"),
     machine_code=Path("/data/machine-code"),
-    kernel_tables=Path("/data/kernels"),
     runs=RUNS,
     cluster_systems=4,
     bind_host="127.0.0.1",
