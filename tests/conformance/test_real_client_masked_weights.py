@@ -1,12 +1,13 @@
 """A job of the unmodified client shows what the masks of its weights let through and save."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.test_real_client_simulated_time import rest
-from tests.support.appliance import Appliance
+from tests.support.appliance import Appliance, running_appliance
 from tests.support.client import start_client
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
@@ -27,12 +28,19 @@ def train(appliance: Appliance, tmp_path: Path, model: str) -> str:
     return str(newest["meta"]["name"])  # type: ignore[index]
 
 
+@pytest.fixture
+def copying(tmp_path: Path) -> Iterator[Appliance]:
+    """An appliance whose SwarmX copies what it broadcasts, and counts it."""
+    with running_appliance(tmp_path / "data", "--systems", "2", "--streams", "ring") as made:
+        yield made
+
+
 def test_a_job_shows_density_saved_bytes_and_simulated_speedup(
-    appliance: Appliance, tmp_path: Path
+    copying: Appliance, tmp_path: Path
 ) -> None:
-    name = train(appliance, tmp_path, "sparse_gpt")
-    properties = json.loads(appliance.csctl("get", "job", name, "-o", "json"))["meta"]["properties"]
-    (session,) = rest(appliance, f"/jobs/{name}/sessions")["items"]
+    name = train(copying, tmp_path, "sparse_gpt")
+    properties = json.loads(copying.csctl("get", "job", name, "-o", "json"))["meta"]["properties"]
+    (session,) = rest(copying, f"/jobs/{name}/sessions")["items"]
     masked = session["masked_weights"]
     assert (masked["num_masked"], masked["num_elements"]) == (8, 6144)
     # Each has a third: `up` lets through a quarter, attention half, `down` three quarters at first
@@ -41,7 +49,7 @@ def test_a_job_shows_density_saved_bytes_and_simulated_speedup(
     assert masked["num_sparse"] == 8
     assert masked["dense_because"] == {"the program changes its mask": 6}
 
-    pods = rest(appliance, f"/jobs/{name}")["pods"]
+    pods = rest(copying, f"/jobs/{name}")["pods"]
     copied = sum(pod["readings"].get(COPIED, 0) for pod in pods)
     least, most = masked["broadcast_bytes_per_step"], masked["dense_broadcast_bytes_per_step"]
     assert least * STEPS < copied < most * STEPS, "what SwarmX has counted"
@@ -51,7 +59,7 @@ def test_a_job_shows_density_saved_bytes_and_simulated_speedup(
     assert masked["simulated_sparse_speedup"] == pytest.approx(dense / step)
     assert step < dense
     assert step <= session["readings"]["simulated_step_seconds"] < dense, "by the first masks"
-    wafer = rest(appliance, f"/jobs/{name}/wafer")
+    wafer = rest(copying, f"/jobs/{name}/wafer")
     assert wafer["simulated_step_seconds"] == pytest.approx(step), "the picture shows the same"
 
     assert properties["masked_weights"] == masked["num_masked"]
@@ -61,8 +69,8 @@ def test_a_job_shows_density_saved_bytes_and_simulated_speedup(
     assert properties["simulated_sparse_speedup"] == pytest.approx(dense / step)
     assert properties["dense_weights_because"] == "6 weights: the program changes its mask"
     for text in (
-        appliance.csctl("get", "job", name),
-        appliance.csctl("get", "job", name, "--session", "1"),
+        copying.csctl("get", "job", name),
+        copying.csctl("get", "job", name, "--session", "1"),
     ):
         assert "Masked weights: 8 of 8 masked weights are streamed by their non-zeros" in text
         assert "Held whole: 6 weights: the program changes its mask." in text

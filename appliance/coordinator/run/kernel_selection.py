@@ -1,9 +1,9 @@
 """By which library the systems of a job compute what several libraries can compute.
 
 Each problem is timed once on a kind of machine, by the first system of the first job that poses it,
-and what was chosen stays in a file. So all systems of a job compute
-alike, and a job that runs again, on the same kind of machine, computes the same bits. On another
-kind of machine it is timed anew (docs/decisions/0138-kernels-are-chosen-by-measurement.md).
+and what was chosen stays in a file. So all systems of a job compute alike, and a job that runs
+again on the same kind of machine computes the same bits. On another kind of machine it is timed
+anew (docs/decisions/0138-kernels-are-chosen-by-measurement.md).
 """
 
 import contextlib
