@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -28,6 +27,7 @@ from appliance.numerics.choices import Choices, Implementation, Problem
 from appliance.numerics.kernels.compile import compile_node
 from appliance.numerics.onednn.library import load_library
 from appliance.numerics.openblas import load_openblas
+from appliance.numerics.processor import cpu_info
 
 _LEAST_GAIN = 0.03
 """Share of the rule's time by which another library has to be faster."""
@@ -85,7 +85,6 @@ def measure(problem: Problem, *, num_threads: int) -> Timing:
             run = functools.partial(kernel.into, out, a, b)
             clock = time.thread_time if num_threads == 1 else time.perf_counter
             rounds = _rounds(choices, part, run, _candidates(num_threads), clock)
-    by_rule = by_rule if by_rule in rounds[0] else Implementation.PYTORCH
     return Timing(
         problem=problem,
         by_rule=by_rule,
@@ -121,12 +120,7 @@ def machine() -> str:
 
 def _processor() -> str:
     """Return the processor's name with family, model and stepping, where Linux tells them."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
-    except OSError:  # not Linux
-        return platform.processor()
-    pairs = (line.partition(":") for line in lines)
-    found = {name.strip(): value.strip() for name, _, value in pairs}
+    found = cpu_info()
     keys = [key for key in ("cpu family", "model", "stepping") if key in found]
     name = found.get("model name") or platform.processor()
     return f"{name} ({', '.join(f'{key} {found[key]}' for key in keys)})"

@@ -250,8 +250,8 @@ def _unreadable(path: Path, error: Exception) -> UserError:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock among processes; it ends with the process."""
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    """Hold a lock among processes, of other users of our group too; it ends with the process."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o660)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

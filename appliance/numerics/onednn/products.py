@@ -8,12 +8,12 @@ docs/decisions/0045-onednn-for-matrix-products-on-amd.md.
 """
 
 import functools
-from pathlib import Path
 
 import torch
 
 from appliance.numerics.matrix_strides import matrix_strides
 from appliance.numerics.onednn.library import Handle, Library, Primitive, Unused, load_library
+from appliance.numerics.processor import cpu_info
 
 _LEFT, _RIGHT, _RESULT = 1, 33, 17
 """Arguments of a matmul primitive."""
@@ -103,11 +103,6 @@ def load_gemm() -> Gemm | None:
 
 def _amd_features() -> frozenset[str]:
     """Return what an AMD processor has, by Linux's names; nothing for another processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # not Linux
-        return frozenset()
-    if not any(line.startswith("vendor_id") and line.endswith("AuthenticAMD") for line in lines):
-        return frozenset()
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return frozenset(flags.partition(":")[2].split())
+    found = cpu_info()
+    is_amd = found.get("vendor_id") == "AuthenticAMD"
+    return frozenset(found.get("flags", "").split()) if is_amd else frozenset()

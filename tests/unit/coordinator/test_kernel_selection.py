@@ -1,6 +1,7 @@
 """The table of measured kernels, and what systems are told of it."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -121,6 +122,17 @@ def test_processes_that_write_at_the_same_time_lose_nothing(tmp_path) -> None:
     assert len(KernelTable(tmp_path / "kernels").read(MACHINE, 1)) == 40
     names = sorted(path.suffix for path in (tmp_path / "kernels").iterdir())
     assert names == [".json", ".lock"], "no half-written file is left"
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o007, 0o660)])
+def test_who_else_may_write_is_the_process_s_umask(tmp_path, mask, mode) -> None:
+    before = os.umask(mask)
+    try:
+        apply(Systems([NT]), KernelTable(tmp_path / "kernels"))
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "kernels").iterdir()}
+    assert modes == {mode}, "coordinators on other nodes may have users of their own in our group"
 
 
 def test_a_table_says_for_people_what_was_measured(tmp_path) -> None:
