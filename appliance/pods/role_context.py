@@ -10,6 +10,7 @@ from appliance.core.clock import Clock
 from appliance.core.errors import UserError, WscError
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.streams.endpoint import StreamEndpoint
+from appliance.streams.network.scatter import Scatter
 from appliance.streams.protocol import Store
 from appliance.streams.ring_reader import SharedMemoryRingReader
 from appliance.streams.ring_writer import SharedMemoryRingWriter
@@ -118,10 +119,15 @@ class PodContext:
         )
 
     def connect_ring(
-        self, session: int, stream: str, *, readers: Sequence[str] = ()
+        self,
+        session: int,
+        stream: str,
+        *,
+        readers: Sequence[str] = (),
+        scatter: Scatter | None = None,
     ) -> SharedMemoryRingReader:
-        """Connect to a ring under this pod's name; `readers` are all members that read it."""
-        return self.streams.connect_ring(session, stream, readers=readers)
+        """Connect to a ring under this pod's name; see `StreamEndpoint.connect_ring`."""
+        return self.streams.connect_ring(session, stream, readers=readers, scatter=scatter)
 
     def serve_store(self, session: int, stream: str) -> StoreServer:
         """Serve a store under this pod's name."""

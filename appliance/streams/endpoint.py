@@ -15,6 +15,7 @@ from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.receiver import Receiver, Target
 from appliance.streams.network.relays import num_readers, relay_of
 from appliance.streams.network.remote_store import NetworkStoreClient, StoreService
+from appliance.streams.network.scatter import Scatter
 from appliance.streams.network.sender import RingService
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.tunnel import CONTROL, TunnelService
@@ -121,7 +122,12 @@ class StreamEndpoint:
         return ring
 
     def connect_ring(
-        self, session: int, stream: str, *, readers: Sequence[str] = ()
+        self,
+        session: int,
+        stream: str,
+        *,
+        readers: Sequence[str] = (),
+        scatter: Scatter | None = None,
     ) -> SharedMemoryRingReader:
         """Connect to a ring under this pod's name.
 
@@ -130,6 +136,8 @@ class StreamEndpoint:
             stream: Name of the ring.
             readers: Members that read it, if several do; on another node than its writer's they
                 get it together (`relays`).
+            scatter: What goes beside the slots where the ring comes from another node, the same for
+                all these readers; the reader's `area` is empty where it does not.
 
         Raises:
             StreamClosedError: Nobody served the ring in time, or the writer refused.
@@ -139,19 +147,32 @@ class StreamEndpoint:
         relay = relay_of(self._spec, readers)
         if relay.first != self._spec.member:
             return self._connect_here(session, relay.stream, _RELAY_SECONDS)
-        receiver = Receiver(self._target(session, stream), options=self._options, clock=self._clock)
+        receiver = Receiver(
+            self._target(session, stream),
+            options=self._options,
+            clock=self._clock,
+            scatter=scatter,
+        )
         measures = receiver.connect(CONNECT_SECONDS)
+        num_slots = int(measures["num_slots"])
+        if scatter is not None and num_slots > scatter.num_slots:
+            receiver.close()
+            raise InternalError(
+                f"Stream {stream!r} has {num_slots} slots; {self._spec.name} expects at most "
+                f"{scatter.num_slots}."
+            )
         is_alone = relay.num_readers == 1
         writer, reader = local_ring(
             None if is_alone else self.address(session, relay.stream),
             name=stream if is_alone else relay.stream,
-            num_slots=int(measures["num_slots"]),
+            num_slots=num_slots,
             slot_bytes=int(measures["slot_bytes"]),
             num_readers=relay.num_readers,
             owner=str(measures["label"]) if is_alone else self._spec.name,
             reader=self._spec.name,
             clock=self._clock,
             on_close=receiver.close,
+            area_bytes=0 if scatter is None else scatter.area_bytes,
         )
         receiver.start(writer, self._on_failure)
         return reader

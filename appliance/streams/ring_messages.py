@@ -27,3 +27,11 @@ def slots_of(
     """Return each slot of a ring as a view of its memory."""
     stride = stride_of(slot_bytes)
     return tuple(memory[i * stride : i * stride + slot_bytes] for i in range(num_slots))
+
+
+def area_of(
+    memory: NDArray[np.uint8], num_slots: int, slot_bytes: int, area_bytes: int
+) -> NDArray[np.uint8]:
+    """Return what a ring has beside its slots as a view of its memory."""
+    start = num_slots * stride_of(slot_bytes)
+    return memory[start : start + area_bytes]

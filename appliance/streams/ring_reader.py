@@ -40,6 +40,7 @@ class SharedMemoryRingReader(ClosedOnExit):
         writer: str,
         slots: tuple[NDArray[np.uint8], ...],
         slot_bytes: int,
+        area: NDArray[np.uint8],
         clock: Clock,
         segment: int | None = None,
     ) -> None:
@@ -47,6 +48,8 @@ class SharedMemoryRingReader(ClosedOnExit):
         self._segment = segment
         self._slots, self._num_slots = slots, len(slots)
         self.slot_bytes = slot_bytes
+        self.area = area
+        """What the ring has beside its slots; see `appliance.streams.network.scatter`."""
         self.num_bytes = 0
         self.on_close: Callable[[], None] | None = None
         """Called once this end has been closed."""
@@ -137,7 +140,7 @@ class SharedMemoryRingReader(ClosedOnExit):
                 if not self._is_ended:
                     send(self._connection, ABANDONED)
                 self._connection.close()
-                self._slots = ()
+                self._slots, self.area = (), np.empty(0, dtype=np.uint8)
                 self._bell.close()
                 if self._segment is not None:
                     os.close(self._segment)

@@ -33,7 +33,15 @@ from appliance.streams.handshake import (
     receive_message,
     send_message,
 )
-from appliance.streams.ring_messages import ABANDONED, END, PUBLISHED, SEQUENCE, slots_of, stride_of
+from appliance.streams.ring_messages import (
+    ABANDONED,
+    END,
+    PUBLISHED,
+    SEQUENCE,
+    area_of,
+    slots_of,
+    stride_of,
+)
 from appliance.streams.ring_reader import SharedMemoryRingReader
 from appliance.streams.segment import create_segment, map_segment
 
@@ -66,17 +74,20 @@ class SharedMemoryRingWriter(ClosedOnExit):
         num_readers: int,
         owner: str,
         clock: Clock,
+        area_bytes: int = 0,
     ) -> None:
-        if not 1 <= num_slots <= _MAX_SLOTS or slot_bytes < 0 or num_readers < 1:
+        if not 1 <= num_slots <= _MAX_SLOTS or min(slot_bytes, area_bytes) < 0 or num_readers < 1:
             raise InternalError(
-                f"Stream {name!r} cannot have {num_slots} slots of {slot_bytes} bytes and "
-                f"{num_readers} readers."
+                f"Stream {name!r} cannot have {num_slots} slots of {slot_bytes} bytes, "
+                f"{area_bytes} bytes beside them and {num_readers} readers."
             )
         self._name, self._address, self._owner, self._clock = name, address, owner, clock
         self._num_readers, self.num_slots, self.slot_bytes = num_readers, num_slots, slot_bytes
         self._listener = None if address is None else listen(address)
-        self._segment = create_segment(name, num_slots * stride_of(slot_bytes))
-        self._slots = slots_of(map_segment(self._segment), num_slots, slot_bytes)
+        self._segment = create_segment(name, num_slots * stride_of(slot_bytes) + area_bytes)
+        memory = map_segment(self._segment)
+        self._slots = slots_of(memory, num_slots, slot_bytes)
+        self.area = area_of(memory, num_slots, slot_bytes, area_bytes)
         self._readers: list[_Reader] = []
         self._joined: list[_Reader] = []
         self._num_admitted = 0
@@ -145,6 +156,7 @@ class SharedMemoryRingWriter(ClosedOnExit):
             writer=self._owner,
             slots=self._slots,
             slot_bytes=self.slot_bytes,
+            area=self.area,
             clock=self._clock,
             segment=segment,
         )
@@ -191,7 +203,7 @@ class SharedMemoryRingWriter(ClosedOnExit):
                     if not self._is_ended:
                         send(reader.connection, ABANDONED)
                     reader.connection.close()
-                self._slots = ()
+                self._slots, self.area = (), np.empty(0, dtype=np.uint8)
                 self._bell.close()
                 self._entrance_bell.close()
                 os.close(self._segment)
@@ -304,6 +316,7 @@ class SharedMemoryRingWriter(ClosedOnExit):
             "label": self._owner,
             "num_slots": self.num_slots,
             "slot_bytes": self.slot_bytes,
+            "area_bytes": self.area.nbytes,
         }
         send_message(connection, answer, descriptors=[self._segment])
         return str(hello.get("label"))

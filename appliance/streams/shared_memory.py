@@ -18,7 +18,7 @@ from appliance.streams.handshake import (
     introduce,
     own_label,
 )
-from appliance.streams.ring_messages import slots_of
+from appliance.streams.ring_messages import area_of, slots_of
 from appliance.streams.ring_reader import SharedMemoryRingReader
 from appliance.streams.ring_writer import SharedMemoryRingWriter
 from appliance.streams.segment import map_segment
@@ -70,6 +70,7 @@ def local_ring(
     reader: str,
     clock: Clock,
     on_close: Callable[[], None],
+    area_bytes: int = 0,
 ) -> tuple[SharedMemoryRingWriter, SharedMemoryRingReader]:
     """Return both ends of a ring within this process; a bridge is its writer.
 
@@ -83,6 +84,7 @@ def local_ring(
         reader: How the writer's errors name who reads.
         clock: Source of time for timeouts.
         on_close: Called once the reading end has been closed.
+        area_bytes: Bytes beside the slots (`appliance.streams.network.scatter`).
     """
     writer = SharedMemoryRingWriter(
         address,
@@ -92,6 +94,7 @@ def local_ring(
         num_readers=num_readers,
         owner=owner,
         clock=clock,
+        area_bytes=area_bytes,
     )
     end = writer.attach(reader)
     end.on_close = on_close
@@ -126,14 +129,15 @@ def connect_ring(
         timeout_seconds=timeout_seconds,
         clock=clock,
     )
-    slot_bytes = int(answer["slot_bytes"])
-    slots = slots_of(map_segment(descriptors[0]), int(answer["num_slots"]), slot_bytes)
+    num_slots, slot_bytes = int(answer["num_slots"]), int(answer["slot_bytes"])
+    memory = map_segment(descriptors[0])
     close_all(descriptors)
     return SharedMemoryRingReader(
         connection,
         name=name,
         writer=str(answer["label"]),
-        slots=slots,
+        slots=slots_of(memory, num_slots, slot_bytes),
         slot_bytes=slot_bytes,
+        area=area_of(memory, num_slots, slot_bytes, int(answer["area_bytes"])),
         clock=clock,
     )

@@ -54,7 +54,8 @@ PACKED_SEGMENT = "packed"
 PATTERN_SEGMENT = "patterns"
 
 NUM_ANNOUNCE_SLOTS = 8
-_NUM_RING_SLOTS = 3
+MAX_RING_SLOTS = 3
+"""Most slots of a broadcast, gradient or sum ring."""
 _LARGE_SLOT_BYTES = 128 << 20
 NUM_BATCH_SLOTS = 3
 NUM_OUTPUT_SLOTS = 4
@@ -170,7 +171,7 @@ def num_ring_slots(slot_bytes: int) -> int:
     One is written, one waits, one is read. Where a slot is large, the computation that it belongs
     to takes so long that nothing has to wait in between, and a third slot would only cost memory.
     """
-    return _NUM_RING_SLOTS if slot_bytes < _LARGE_SLOT_BYTES else _NUM_RING_SLOTS - 1
+    return MAX_RING_SLOTS if slot_bytes < _LARGE_SLOT_BYTES else MAX_RING_SLOTS - 1
 
 
 def largest(layouts: Iterable[SlotLayout]) -> int:

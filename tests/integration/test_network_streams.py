@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from appliance.core.clock import SystemClock
-from appliance.core.errors import NotFoundError, StreamAbandonedError, StreamClosedError
+from appliance.core.errors import (
+    InternalError,
+    NotFoundError,
+    StreamAbandonedError,
+    StreamClosedError,
+)
 from appliance.core.ids import JobId, Role
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.pods.pod_spec import PodSpec
@@ -18,6 +23,7 @@ from appliance.management.access.stream_secrets import ensure_identity
 from appliance.streams import endpoint as endpoint_module
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.streams.network.options import NetworkOptions
+from appliance.streams.network.scatter import Fragment, Scatter
 from appliance.streams.protocol import Piece
 from appliance.streams.slot_layout import SlotLayout
 from tests.support.faulty_link import FaultyLink
@@ -225,6 +231,97 @@ def test_damaged_bytes_are_noticed_and_sent_again(tmp_path):
             assert_same(read(reader), messages)
             assert link.num_connections > len(damage)
         assert ends.failures.empty()
+
+
+def scattered(num_bytes, num_slots=3):
+    """Return a scatter: of every other message the middle half goes to the area, in turns."""
+    quarter = num_bytes // 4
+
+    def parts(place):
+        return (
+            Fragment(start=0, num_bytes=quarter),
+            Fragment(start=quarter, num_bytes=2 * quarter, area_start=place * 2 * quarter),
+            Fragment(start=3 * quarter, num_bytes=num_bytes - 3 * quarter),
+        )
+
+    steps = tuple(() if number % 2 else parts(number // 2) for number in range(8))
+    return Scatter(area_bytes=8 * quarter, num_slots=num_slots, first_step=steps, later_steps=steps)
+
+
+def read_scattered(reader, num_bytes):
+    """Return every message of a ring, put together from slots and area; nothing is left behind."""
+    found, quarter = [], num_bytes // 4
+    while (slot := reader.acquire(_SECONDS)) is not None:
+        message, visit = slot[: reader.num_bytes].copy(), len(found) % 8
+        if reader.area.nbytes and not visit % 2:
+            place = visit // 2 * 2 * quarter
+            message[quarter : 3 * quarter] = reader.area[place : place + 2 * quarter]
+        found.append(message)
+        reader.release()
+    return found
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_parts_of_messages_are_received_beside_the_slots_for_all_readers_of_a_host(
+    tmp_path, has_tls
+):
+    size = 60_000
+    generator = np.random.default_rng(11)
+    messages = [generator.integers(0, 256, size, dtype=np.uint8) for _ in range(48)]
+    identity = ensure_identity(tmp_path / "id.pem", SystemClock()) if has_tls else None
+    with Ends(tmp_path, identity=identity, retry_seconds=0.001) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ring = ends.ring(swarmx, slot_bytes=size, num_readers=swarmx.num_readers(_CHIEFS[1:]))
+        damage = [] if has_tls else [500_000]
+        with FaultyLink(swarmx.network_address, cut_every=350_000, damage_at=damage) as link:
+            readers = [
+                ends.reader(
+                    ends.pod("chief", index, at=link.address),
+                    readers=_CHIEFS[1:],
+                    scatter=scattered(size),
+                )
+                for index in (1, 2, 3)
+            ]
+            # The last one is on the writer's host and reads the writer's own slots.
+            areas = [reader.area.nbytes for reader in readers]
+            assert areas == [2 * size, 2 * size, 0]
+            write(ring, messages)
+            found = {}
+            threads = [
+                threading.Thread(target=lambda r=r: found.update({r: read_scattered(r, size)}))
+                for r in readers
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(_SECONDS)
+            for reader in readers:
+                assert_same(found[reader], messages)
+            assert link.num_connections > 5
+        assert ends.failures.empty()
+
+
+def test_a_message_that_does_not_fit_its_scatter_fails_the_stream(tmp_path):
+    with Ends(tmp_path) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ring = ends.ring(swarmx, slot_bytes=64)
+        reader = ends.reader(ends.pod("chief", at=swarmx.network_address), scatter=scattered(64))
+        ring.reserve(_SECONDS)
+        ring.publish(60)
+        assert "Message 0 of stream '1/broadcast-0' has 60 bytes" in str(
+            ends.failures.get(timeout=_SECONDS)
+        )
+        with pytest.raises(StreamAbandonedError):
+            reader.acquire(_SECONDS)
+
+
+def test_a_ring_with_more_slots_than_its_scatter_allows_is_refused(tmp_path):
+    with Ends(tmp_path) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ends.ring(swarmx, num_slots=3)
+        chief = ends.pod("chief", at=swarmx.network_address)
+        with pytest.raises(InternalError, match=r"has 3 slots; .*chief-0 expects at most 2"):
+            chief.connect_ring(1, "broadcast-0", scatter=scattered(64, num_slots=2))
 
 
 def test_a_silent_connection_is_made_anew(tmp_path):

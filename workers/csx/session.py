@@ -81,6 +81,8 @@ class CsxSession:
         self._context, self.number = context, number
         self._broadcast_stream = broadcast(broadcast_from.index)
         self._broadcast_readers = broadcast_readers(broadcast_from)
+        # A SwarmX pod among the readers takes whole slots.
+        self._may_scatter = all(child.pod is None for child in broadcast_from.children)
         self._step_names, self._visits = part.step_names, part.visits
         self.num_threads, self.choices = num_threads, Choices()
         with self.choices.collecting():
@@ -128,8 +130,15 @@ class CsxSession:
         """Connect to SwarmX and the input, and return the loop."""
         context, number = self._context, self.number
         loads_ring = self._streams.enter_context(
-            context.connect_ring(number, self._broadcast_stream, readers=self._broadcast_readers)
+            context.connect_ring(
+                number,
+                self._broadcast_stream,
+                readers=self._broadcast_readers,
+                scatter=self._residents.scatter if self._may_scatter else None,
+            )
         )
+        if loads_ring.area.nbytes:
+            self._residents.receive_in(loads_ring.area)
         if self._mapped is not None:
             for index in range(self._mapped.num_shards):
                 attached = context.attach_store(number, store(index), is_read_only=True)

@@ -14,6 +14,7 @@ from appliance.numerics.kernels.linear_algebra import has_native_bfloat16
 from appliance.streams.slot_layout import SlotLayout, Span
 from appliance.streams.stream_topology import batch_layout, largest, load_layout, sum_layout
 from appliance.streams.torch_views import SlotTensors
+from workers.csx.loads.kept_places import places_of
 from workers.csx.loads.mapped_loads import MappedLoads
 from workers.csx.loads.residents import Residents
 from workers.csx.loads.unpacking import Unpacking
@@ -90,12 +91,13 @@ def system_part(
     unpacking = Unpacking(plan, is_narrow=is_on_processor and has_native_bfloat16())
     forms = sparse_forms(plan) if is_on_processor else NO_FORMS
     sent = deliveries(plan, num_systems, keep_bytes=keep_bytes)
+    order = visits(plan, num_systems)
     load_layouts = tuple(load_layout(plan, row) for row in sent.rows)
     sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
     sums = SlotTensors(sum_layouts)
     return SystemPlan(
         step_names=tuple(step.name for step in plan.layer_steps),
-        visits=visits(plan, num_systems),
+        visits=order,
         strands=share_parts(
             plan,
             share,
@@ -113,7 +115,7 @@ def system_part(
         loads=SlotTensors(load_layouts),
         sums=sums,
         batch=SlotTensors((batch_layout(plan, share),)),
-        residents=Residents(plan, sent),
+        residents=Residents(plan, sent, places_of(plan, sent, order)),
         unpacking=unpacking,
         mapped=MappedLoads(plan, num_shards) if mode is StreamMode.MAPPED else None,
         sparse=SparseValues(plan, sent.rows, sums, forms) if plan.sparse else None,

@@ -1,8 +1,9 @@
 """Receives tensors from another node straight into a local ring.
 
 A receiver is the writer of a local ring. Bytes go from the socket straight into the ring's next
-slot, as far ahead of the ring's readers as there are free slots; each free slot is told to the
-sender as a credit. A message is published only when it is whole and its checksum is right.
+slot, or beside it (`appliance.streams.network.scatter`), as far ahead of the ring's readers as
+there are free slots; each free slot is told to the sender as a credit. A message is published only
+when it is whole and its checksum is right.
 """
 
 import contextlib
@@ -11,12 +12,13 @@ import threading
 from dataclasses import dataclass
 
 from appliance.core.clock import Clock
-from appliance.core.errors import StreamAbandonedError, StreamClosedError, WscError
+from appliance.core.errors import InternalError, StreamAbandonedError, StreamClosedError, WscError
 from appliance.streams.doorbell import Deadline
 from appliance.streams.handshake import Message
 from appliance.streams.network.channel import Channel, open_channel
 from appliance.streams.network.introduction import NotServedError, encrypted, introduce
 from appliance.streams.network.options import NetworkOptions
+from appliance.streams.network.scatter import Scatter
 from appliance.streams.network.sender import OnFailure
 from appliance.streams.network.server import connect
 from appliance.streams.network.tcp_frames import ChannelBrokenError, Frame, Kind
@@ -69,10 +71,19 @@ class Receiver:
         target: The remote ring.
         options: Times.
         clock: Source of time.
+        scatter: What goes beside the ring's slots.
     """
 
-    def __init__(self, target: Target, *, options: NetworkOptions, clock: Clock) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        options: NetworkOptions,
+        clock: Clock,
+        scatter: Scatter | None = None,
+    ) -> None:
         self._target, self._options, self._clock = target, options, clock
+        self._scatter = scatter
         self._pause = threading.Event()
         self._lock = threading.Lock()
         self._channel: Channel | None = None
@@ -151,6 +162,8 @@ class Receiver:
                 self._channel.interrupt()
         if self._thread is not None:
             self._thread.join()
+        elif self._channel is not None:
+            self._channel.close()
 
     def _connect(self, timeout_seconds: float, complaint: str) -> Message:
         deadline = Deadline(self._clock, timeout_seconds)
@@ -232,7 +245,15 @@ class Receiver:
             raise ChannelBrokenError(
                 f"message {frame.number} has {frame.amount} bytes, a slot {slot.nbytes}"
             )
-        channel.receive_payload([slot.data[: frame.amount]], channel.ping)
+        targets: list[memoryview] | None = [slot.data[: frame.amount]]
+        if self._scatter is not None:
+            targets = self._scatter.targets(frame.number, frame.amount, slot, ring.area)
+        if targets is None:
+            raise InternalError(
+                f"Message {frame.number} of stream {self._target.name!r} has {frame.amount} bytes, "
+                "which is not what this pod's plan says."
+            )
+        channel.receive_payload(targets, channel.ping)
         ring.publish(frame.amount)
         self._num_received += 1
 

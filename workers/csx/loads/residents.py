@@ -1,13 +1,17 @@
 """Which loaded values a CS-2 retains: none, some within a step, or in pipelined execution all."""
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from appliance.core.ir.tensors import TensorType
 from appliance.core.plans.loads.packed import streamed_type
 from appliance.core.plans.loads.residency import Deliveries
 from appliance.core.plans.plan import Execution, Plan
 from appliance.numerics.elements import torch_dtype
-from appliance.streams.torch_views import Tensors
+from appliance.streams.network.scatter import Scatter
+from appliance.streams.torch_views import Tensors, tensors_of
+from workers.csx.loads.kept_places import Places
 
 
 class Residents:
@@ -16,9 +20,11 @@ class Residents:
     Args:
         plan: A verified plan.
         sent: What the system is sent.
+        places: What of it a bridge can receive where it stays.
     """
 
-    def __init__(self, plan: Plan, sent: Deliveries) -> None:
+    def __init__(self, plan: Plan, sent: Deliveries, places: Places) -> None:
+        self._places = places
         self._is_pipelined = plan.execution is Execution.PIPELINED
         names = dict.fromkeys(name for step in plan.layer_steps for name in step.loads)
         staying = [name for name in names if self._is_pipelined or name in sent.kept]
@@ -27,6 +33,16 @@ class Residents:
             tuple(name for name in step.loads if name in self._types) for step in plan.layer_steps
         )
         self._tensors: Tensors = {}
+        self._placed: Tensors = {}
+
+    @property
+    def scatter(self) -> Scatter | None:
+        """How a bridge receives what stays where it stays; None if it cannot."""
+        return self._places.scatter
+
+    def receive_in(self, area: NDArray[np.uint8]) -> None:
+        """Expect what a bridge can receive where it stays in the area of its ring."""
+        self._placed = tensors_of(self._places.area, area)
 
     @property
     def num_bytes(self) -> int:
@@ -52,18 +68,19 @@ class Residents:
         if not self._types:
             return arrived
         if not self._tensors:
-            self._tensors = self._make()
+            self._tensors = self._make() | self._placed
         loads = dict(arrived)
         for name in self._names[layer_step]:
             tensor = self._tensors[name]
-            if name in arrived:
+            if name in arrived and name not in self._placed:
                 tensor.copy_(arrived[name])
             loads[name] = tensor
         return loads
 
     def _make(self) -> Tensors:
-        """Return memory for everything; a system that maps MemoryX's store never needs it."""
+        """Return memory for what is copied; a system that maps MemoryX's store never needs it."""
         return {
             name: torch.empty(type_.shape, dtype=torch_dtype(type_.dtype))
             for name, type_ in self._types.items()
+            if name not in self._placed
         }

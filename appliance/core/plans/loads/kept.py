@@ -28,20 +28,32 @@ def kept_loads(plan: Plan, order: Sequence[Visit], budget_bytes: int) -> frozens
     if not budget_bytes or plan.execution is Execution.PIPELINED or loop_node(plan) is not None:
         return frozenset()
     sparse = {name for each in plan.sparse for name in each.loads}
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for position, visit in enumerate(order):
-        for name in plan.layer_steps[visit.layer_step].loads:
-            first.setdefault(name, position)
-            last[name] = position
-    again = [name for name in first if last[name] > first[name] and name not in sparse]
+    distances = {
+        name: last - first
+        for name, (first, last) in first_and_last_visits(plan, order).items()
+        if last > first and name not in sparse
+    }
     kept: set[str] = set()
-    for name in sorted(again, key=lambda name: last[name] - first[name]):
+    for name in sorted(distances, key=distances.__getitem__):
         num_bytes = streamed_type(plan, name).num_bytes
         if num_bytes <= budget_bytes:
             kept.add(name)
             budget_bytes -= num_bytes
     return frozenset(kept)
+
+
+def first_and_last_visits(plan: Plan, order: Sequence[Visit]) -> dict[str, tuple[int, int]]:
+    """Return the positions of the first and the last visit that loads each value.
+
+    Args:
+        plan: A verified plan.
+        order: The visits of a step.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for position, visit in enumerate(order):
+        for name in plan.layer_steps[visit.layer_step].loads:
+            found[name] = (found.get(name, (position,))[0], position)
+    return found
 
 
 def most_kept_bytes(plan: Plan) -> int:
