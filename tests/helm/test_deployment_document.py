@@ -16,10 +16,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from appliance.cli.all_commands import app as appliance
 from appliance.cluster.kubernetes import kubernetes_launcher, manifests
 from appliance.management.kubernetes import unmapped_wsjobs
 from appliance.management.store import disk
+from appliance.start import app as appliance
 from tests.support.helm import CHART, ROOT, Helm
 from tests.support.kube_server import find_tool
 

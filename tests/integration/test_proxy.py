@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from appliance.cli.all_commands import app
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId
 from appliance.management.access.certificates import Certificates, ensure_certificates
+from appliance.start import app
 from appliance.storage.engine.database import Database
 from appliance.storage.queue.jobs import JobRepository
 from tests.support.appliance import ROOT

@@ -11,7 +11,7 @@ from appliance.cli.programs_to_run import Program
 from appliance.cluster.process_launcher import PodPrograms
 from appliance.core.ids import Role
 from appliance.files.private import keep_private
-from appliance.start import command_line
+from appliance.start import app
 
 NAME = "tests.support.appliance_of_fakes"
 
@@ -40,7 +40,7 @@ def main() -> None:
         ),
     )
     keep_private()
-    command_line(others[0])(args=others, obj=program)
+    app(args=others, obj=program)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from appliance.cli.all_commands import app
+from appliance.start import app
 
 ROOT = Path(__file__).parents[3]
 
