@@ -11,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from appliance.core.lasting_imports import imports_that_stay
 from appliance.files.private import keep_private
 
 
@@ -134,7 +135,8 @@ def load_command(name: str) -> Any:  # noqa: ANN401 - see above
         name: One of `COMMANDS`.
     """
     place = COMMANDS[name]
-    found = getattr(import_module(place.module), place.attribute)
+    with imports_that_stay():
+        found = getattr(import_module(place.module), place.attribute)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     if isinstance(found, typer.Typer):
         alone.add_typer(found, name=name)

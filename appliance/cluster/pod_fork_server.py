@@ -34,6 +34,7 @@ from appliance.cluster.pod_process import (
 )
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.ids import Role
+from appliance.core.lasting_imports import imports_that_stay
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.waiting_threads import let_waiting_threads_sleep
 from appliance.pods.children import ended_children
@@ -297,9 +298,9 @@ def main() -> int:
     for entry in arguments.entry:
         role, module = entry.split("=", 1)
         entries[Role(role)] = module
-    _preload([*arguments.preload, *dict.fromkeys([*entries.values(), SDK_MODULE])])
-    gc.collect()
-    gc.freeze()  # what was imported is never collected, so that the pods go on sharing its pages
+    with imports_that_stay():
+        _preload([*arguments.preload, *dict.fromkeys([*entries.values(), SDK_MODULE])])
+        gc.collect()
     listener = socket.socket(fileno=arguments.socket)
     listener.set_inheritable(False)
     server = ForkServer(listener, entries, SystemClock(), orphan_seconds=arguments.orphan_seconds)

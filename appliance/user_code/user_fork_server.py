@@ -16,6 +16,7 @@ if __name__ == "__main__":
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -182,10 +183,15 @@ def main() -> Program | None:
         os.close(int(script))
     listener = socket.socket(fileno=int(sys.argv[1]))
     listener.set_inheritable(False)
+    # Looking for garbage in what stays would take a fifth of the time, and copy the pages that the
+    # programs share.
+    gc.disable()
     for module in sys.argv[3:]:
         # What ails an import is said by the program that needs it.
         with contextlib.suppress(Exception):
             importlib.import_module(module)
+    gc.freeze()
+    gc.enable()
     return Server(listener, int(sys.argv[2])).serve()
 
 

@@ -1,8 +1,12 @@
 """Runs the public client's programs in the client's own environment."""
 
+import atexit
 import json
 import os
+import shutil
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +47,20 @@ def client_environment() -> dict[str, str]:
     environment["PATH"] = f"{client_path()}:{environment['PATH']}"
     environment["OMP_NUM_THREADS"] = "2"
     return environment
+
+
+@cache
+def _pip_answers() -> str:
+    """Return the folder of what pip has answered the client in this process of tests."""
+    folder = tempfile.mkdtemp(prefix="wsc-pip-")
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
+def _keeping_answers_of_pip(environment: dict[str, str]) -> dict[str, str]:
+    """Return an environment whose programs get what pip has answered before, asked the same."""
+    kept = Path(__file__).parent / "kept_pip"
+    return {**environment, "PYTHONPATH": str(kept), "KEPT_PIP_ANSWERS": _pip_answers()}
 
 
 @dataclass
@@ -109,7 +127,10 @@ def start_client(
         environment["CSAUTH_TOKEN"] = token
     out, log = work_dir / "result.json", work_dir / "client.log"
     process = server.start(
-        [*command, "--out", str(out)], environment=environment, cwd=work_dir, output=log
+        [*command, "--out", str(out)],
+        environment=_keeping_answers_of_pip(environment),
+        cwd=work_dir,
+        output=log,
     )
     return ClientRun(process, out, log)
 

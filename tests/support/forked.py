@@ -11,6 +11,7 @@ The file is run by the interpreter of the programs, which may have nothing but t
 
 import atexit
 import contextlib
+import gc
 import json
 import os
 import runpy
@@ -244,8 +245,11 @@ def _say(**told: int) -> None:
 def main() -> None:
     """Fork a program for each line of standard input; say when one starts and when it ends."""
     del sys.path[0]  # where this file is, whose siblings have names of others' modules
+    gc.disable()
     for module in sys.argv[1:]:
         import_module(module)
+    gc.freeze()  # else each program looked at all of it for garbage, and copied its pages
+    gc.enable()
     wake, wakened = os.pipe()
     for end in (wake, wakened):
         os.set_blocking(end, False)

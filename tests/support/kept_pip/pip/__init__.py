@@ -1,0 +1,1 @@
+"""Answers of pip that are kept; see `__main__`."""
