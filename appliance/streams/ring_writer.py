@@ -118,6 +118,11 @@ class SharedMemoryRingWriter(ClosedOnExit):
         """Whether `close` was called."""
         return self._is_closed
 
+    @property
+    def num_readers(self) -> int:
+        """Readers without which `reserve` waits."""
+        return self._num_readers
+
     def num_free_slots(self) -> int:
         """Return how many slots can be filled without waiting; raises as `reserve` does."""
         with self._lock:

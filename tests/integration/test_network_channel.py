@@ -9,10 +9,12 @@ import warnings
 
 import numpy as np
 import pytest
+import xxhash
 
 from appliance.core.clock import SystemClock
 from appliance.core.errors import InternalError
 from appliance.streams.network.channel import Channel, open_channel
+from appliance.streams.network.checksums import Checksums
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.server import connect, prepare
 from appliance.streams.network.tcp_frames import ChannelBrokenError, Frame, Kind
@@ -83,6 +85,37 @@ def test_an_extent_arrives_whole_although_its_reader_keeps_the_sender_waiting():
         reader.receive_payload([memoryview(target)], lambda: None)
         sending.join(_SECONDS)
         assert target == extent.view
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_known_checksum_is_sent_as_it_is(is_right):
+    with connected() as (near, far), random_extent() as extent:
+        sender, reader = (
+            open_channel(end, peer="other", options=NetworkOptions(), clock=SystemClock())
+            for end in (near, far)
+        )
+        known = Checksums().of(3, extent.view) ^ (not is_right)
+        sending = threading.Thread(
+            target=sender.send_extent, args=(frame_of(extent), extent, known), daemon=True
+        )
+        sending.start()
+        reader.receive_frame(lambda: None)
+        target = memoryview(bytearray(_NUM_BYTES))
+        refusal = pytest.raises(ChannelBrokenError, match="arrived damaged")
+        with contextlib.nullcontext() if is_right else refusal:
+            reader.receive_payload([target], lambda: None)
+        sending.join(_SECONDS)
+
+
+def test_a_message_of_several_senders_is_summed_once():
+    checksums = Checksums()
+    first = checksums.of(0, memoryview(b"first"))
+    assert first == xxhash.xxh3_64_intdigest(b"first")
+    assert checksums.of(0, memoryview(b"not looked at")) == first
+    assert checksums.of(1, memoryview(b"second")) != first
+    for number in range(2, 66):
+        checksums.of(number, memoryview(b""))
+    assert checksums.of(0, memoryview(b"anew")) == xxhash.xxh3_64_intdigest(b"anew")
 
 
 def test_an_extent_that_nobody_reads_breaks_the_connection():

@@ -77,20 +77,27 @@ class Channel:
                 self._send(block, more=True)
         self._send(memoryview(CHECKSUM.pack(checksum.intdigest())), more=False)
 
-    def send_extent(self, frame: Frame, extent: Extent) -> None:
+    def send_extent(self, frame: Frame, extent: Extent, checksum: int | None = None) -> None:
         """Send a frame, bytes of a segment as its payload, and their checksum.
 
         The kernel sends from the segment's own pages, so the bytes must stay as they are until the
         peer says that it has them.
+
+        Args:
+            frame: The frame.
+            extent: The payload.
+            checksum: Its checksum, if it is known.
         """
         self._send(memoryview(frame.encode()), more=True)
-        checksum = xxhash.xxh3_64()
+        running = xxhash.xxh3_64()
         size = self._options.block_bytes
         for start in range(0, len(extent.view), size):
             block = extent.view[start : start + size]
-            checksum.update(block)
+            if checksum is None:
+                running.update(block)
             self._send_from(extent.descriptor, extent.offset + start, len(block))
-        self._send(memoryview(CHECKSUM.pack(checksum.intdigest())), more=False)
+        known = running.intdigest() if checksum is None else checksum
+        self._send(memoryview(CHECKSUM.pack(known)), more=False)
 
     def receive_frame(self, tick: Tick) -> Frame:
         """Return the next frame; pings are passed over."""
@@ -224,14 +231,15 @@ class Channel:
             start += count
 
     def _receive(self, target: memoryview, tick: Tick) -> None:
-        while target:
-            count = self._receive_some(target)
+        missing = len(target)
+        while missing:
+            count = self._receive_some(target[-missing:])
             if count == 0:
                 self.check()
                 tick()
                 continue
             self._heard = self._clock.monotonic_seconds()
-            target = target[count:]
+            missing -= count
 
     # What differs between a plain and an encrypted connection
 
@@ -282,7 +290,7 @@ class TlsChannel(Channel):
         """Whether decrypted bytes wait in the library."""
         return self._connection.pending() > 0
 
-    def send_extent(self, frame: Frame, extent: Extent) -> None:
+    def send_extent(self, frame: Frame, extent: Extent, checksum: int | None = None) -> None:
         """Send a frame, bytes of a segment as its payload, and their checksum."""
         self.send_payload(frame, [extent.view])
 

@@ -228,15 +228,11 @@ class Receiver:
 
     def _make_room(self, channel: Channel, ring: SharedMemoryRingWriter) -> None:
         """Wait until the ring has a free slot, then give what is free as credit."""
-        while True:
-            self._report(channel, ring)
+        while not self._report(channel, ring):
             try:
                 ring.reserve(self._options.ping_seconds)
             except TimeoutError:
                 channel.ping()
-                continue
-            break
-        self._report(channel, ring)
         channel.excuse()
 
     def _take(self, channel: Channel, ring: SharedMemoryRingWriter, frame: Frame) -> None:
@@ -261,10 +257,16 @@ class Receiver:
         self._report(channel, ring)
         channel.ping()
 
-    def _report(self, channel: Channel, ring: SharedMemoryRingWriter) -> None:
-        """Tell the sender what has arrived and how much more may come, if that is news."""
-        limit = self._num_received + ring.num_free_slots()
+    def _report(self, channel: Channel, ring: SharedMemoryRingWriter) -> int:
+        """Tell the sender what has arrived and how much more may come, if that is news.
+
+        Returns:
+            How much more may come.
+        """
+        num_free = ring.num_free_slots()
+        limit = self._num_received + num_free
         if (self._num_received, limit) != self._reported:
             self._reported = (self._num_received, limit)
             frame = Frame(kind=Kind.PROGRESS, number=self._num_received, amount=limit)
             channel.send_frame(frame)
+        return num_free

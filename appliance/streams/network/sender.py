@@ -18,6 +18,7 @@ from appliance.core.errors import ConflictError, StreamAbandonedError, StreamClo
 from appliance.streams.doorbell import Bell, Deadline
 from appliance.streams.handshake import Message
 from appliance.streams.network.channel import Channel
+from appliance.streams.network.checksums import Checksums
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.tcp_frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.ring_reader import SharedMemoryRingReader
@@ -48,6 +49,7 @@ class Sender:
         options: Times.
         clock: Source of time.
         on_failure: Told when the remote reader is gone.
+        checksums: Of the ring's messages, if other senders need them, too.
     """
 
     def __init__(
@@ -59,9 +61,11 @@ class Sender:
         options: NetworkOptions,
         clock: Clock,
         on_failure: OnFailure,
+        checksums: Checksums | None = None,
     ) -> None:
         self._ring, self._name, self._reader = ring, name, reader
         self._options, self._clock, self._on_failure = options, clock, on_failure
+        self._checksums = checksums
         self._out: deque[_Message] = deque()
         self._num_acknowledged = self._num_acquired = self._num_sent = self._limit = 0
         self._end: int | None = None
@@ -222,10 +226,16 @@ class Sender:
         else:
             amount = len(message.content.view)
             frame = Frame(kind=Kind.DATA, number=message.sequence, amount=amount)
-            channel.send_extent(frame, message.content)
+            channel.send_extent(frame, message.content, self._checksum(message))
             self.num_bytes_sent += amount
         self._num_sent += 1
         return True
+
+    def _checksum(self, message: _Message) -> int | None:
+        """Return the checksum of a message that others send, too; None has it summed meanwhile."""
+        if self._checksums is None or len(message.content.view) > self._options.block_bytes:
+            return None
+        return self._checksums.of(message.sequence, message.content.view)
 
     def _message(self, sequence: int) -> _Message | None:
         if sequence < self._num_acquired:
@@ -287,6 +297,7 @@ class RingService:
         self._ring, self._name = ring, name
         self._options, self._clock, self._on_failure = options, clock, on_failure
         self._senders: dict[str, Sender] = {}
+        self._checksums = Checksums() if ring.num_readers > 1 else None
         self._lock = threading.Lock()
 
     @property
@@ -311,6 +322,7 @@ class RingService:
                     options=self._options,
                     clock=self._clock,
                     on_failure=self._on_failure,
+                    checksums=self._checksums,
                 )
             self._senders[reader].check_resume(expected)
         return {"num_slots": self._ring.num_slots, "slot_bytes": self._ring.slot_bytes}

@@ -65,7 +65,7 @@ class PlayedChannel:
     def send_frame(self, frame):
         self.done.put(frame.kind.name)
 
-    def send_extent(self, frame, extent):
+    def send_extent(self, frame, extent, checksum=None):
         self.done.put((frame.number, bytes(extent.view)))
 
     def receive_frame_now(self):
