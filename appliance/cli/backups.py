@@ -17,7 +17,7 @@ from appliance.core.clock import SystemClock
 from appliance.core.errors import UserError
 from appliance.management.store.backups import Manifest, make_backup, restore_backup
 from appliance.management.store.databases import kept_url
-from appliance.management.store.disk import storage_errors
+from appliance.management.store.storage_errors import storage_errors
 from appliance.settings import read_settings
 
 _STANDARD_STREAM = Path("-")

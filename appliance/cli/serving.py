@@ -29,10 +29,10 @@ from appliance.management.options.settings_by_group import KUBERNETES, PROCESSES
 from appliance.management.pod_side import open_pod_side
 from appliance.management.server import Management, RestPlace, running_management
 from appliance.management.store.databases import await_database
-from appliance.management.store.disk import storage_errors
 from appliance.management.store.instance import Instance, InstanceState
 from appliance.management.store.own_process import run_event_loop
 from appliance.management.store.persistent_ports import Ports, await_free
+from appliance.management.store.storage_errors import storage_errors
 from appliance.observability.logging import configure_logging
 from appliance.settings import read_settings
 

@@ -25,7 +25,7 @@ from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.setting_field import from_settings
 from appliance.management.options.settings_by_group import KUBERNETES, PROCESSES
-from appliance.management.store.disk import storage_errors
+from appliance.management.store.disk import disk_errors
 from appliance.management.store.instance import Instance, InstanceState
 from appliance.observability.logging import configure_logging
 from appliance.settings import SECRET_VARIABLES, read_settings
@@ -60,7 +60,7 @@ def up(
     _check_device(options)
     _warn_root(options)
     program = program_of(context)
-    with storage_errors(options.data_dir, options.keeping.database):
+    with disk_errors(options.data_dir):
         if options.nodes.launcher != KUBERNETES and Instance(options.data_dir).is_running():
             raise Instance(options.data_dir).already_runs()
         if not foreground:

@@ -2,18 +2,12 @@
 
 import errno
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy.exc import DBAPIError
-
 from appliance.core.errors import ClusterError, UserError, WscError
-from appliance.management.store.databases import sqlite_path
-from appliance.storage.engine.integrity import sentence_of
-from appliance.storage.engine.write_failures import is_of_database
 
 _MIB = 1 << 20
 
@@ -93,22 +87,13 @@ class DiskReserve:
         return ""
 
 
-def storage_error(error: BaseException, data_dir: Path, database: str) -> WscError | None:
-    """Return a sentence for what the disk or the database refused; None if it was neither.
+def disk_error(error: BaseException, data_dir: Path) -> WscError | None:
+    """Return a sentence for what the disk refused; None if it was not that.
 
     Args:
         error: What was raised.
         data_dir: The data directory.
-        database: URL of the database; empty for the file in the data directory.
     """
-    if isinstance(error, DBAPIError) and is_of_database(error):
-        path = sqlite_path(data_dir, database)
-        if path is not None and isinstance(error.orig, sqlite3.Error):
-            return sentence_of(error.orig, path)
-        return ClusterError(
-            f"The database does not do what it is asked: {error.orig}.",
-            hint="See that its server runs, has space, and takes writes.",
-        )
     if not isinstance(error, OSError) or error.errno is None:
         return None
     where = error.filename or data_dir
@@ -133,12 +118,12 @@ def storage_error(error: BaseException, data_dir: Path, database: str) -> WscErr
 
 
 @contextmanager
-def storage_errors(data_dir: Path, database: str) -> Iterator[None]:
-    """Let what the disk or the database refuses in the block leave as a sentence; see above."""
+def disk_errors(data_dir: Path) -> Iterator[None]:
+    """Let what the disk refuses in the block leave as a sentence."""
     try:
         yield
-    except (DBAPIError, OSError) as error:
-        sentence = storage_error(error, data_dir, database)
+    except OSError as error:
+        sentence = disk_error(error, data_dir)
         if sentence is None:
             raise
         raise sentence from error

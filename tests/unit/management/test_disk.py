@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from appliance.core.errors import UserError
-from appliance.management.store.disk import DiskReserve, DiskSpace, storage_error
+from appliance.management.store.disk import DiskReserve, DiskSpace, disk_error
 
 GIB = 1 << 30
 PATH = Path("/data")
@@ -60,7 +60,7 @@ def test_without_a_reserve_no_disk_is_short():
 )
 def test_what_the_disk_refuses_is_said_with_the_next_step(tmp_path, number, message):
     words = {errno.ENOSPC: "full", errno.EROFS: "Read-only", errno.EACCES: "denied"}[number]
-    found = storage_error(OSError(number, words, str(tmp_path / "token.key")), tmp_path, "")
+    found = disk_error(OSError(number, words, str(tmp_path / "token.key")), tmp_path)
     assert found is not None
     assert found.hint
     assert re.search(message, found.message)
@@ -70,12 +70,12 @@ def test_what_the_disk_refuses_is_said_with_the_next_step(tmp_path, number, mess
 def test_a_data_directory_that_cannot_be_made_is_named(tmp_path, number):
     wanted = tmp_path / "a" / "b"
     error = OSError(number, "words", str(tmp_path / "a"))
-    found = storage_error(error, wanted, "")
+    found = disk_error(error, wanted)
     assert isinstance(found, UserError)
     assert found.message.startswith(f"The data directory {wanted} cannot be made: words (")
-    assert storage_error(OSError(number, "words", str(wanted / "file")), wanted, "") is None
+    assert disk_error(OSError(number, "words", str(wanted / "file")), wanted) is None
 
 
 def test_what_is_not_of_the_disk_is_left_alone(tmp_path):
-    assert storage_error(OSError(errno.EADDRINUSE, "taken"), tmp_path, "") is None
-    assert storage_error(ValueError(), tmp_path, "") is None
+    assert disk_error(OSError(errno.EADDRINUSE, "taken"), tmp_path) is None
+    assert disk_error(ValueError(), tmp_path) is None
