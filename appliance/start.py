@@ -4,6 +4,7 @@ Management takes 360 modules, 150 MiB and seconds of a core before it does anyth
 stops it, a proxy and a node's agent need none of that, and neither does who asks for help.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -115,7 +116,10 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401
         """Return the command that is to run, loaded, and its arguments."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command if name is None else load_command(name), rest
+        if name is None:
+            return name, command, rest
+        with ctx.obj or nullcontext():  # `main` says how this process imports
+            return name, load_command(name), rest
 
 
 app = typer.Typer(
@@ -135,8 +139,7 @@ def load_command(name: str) -> Any:  # noqa: ANN401 - see above
         name: One of `COMMANDS`.
     """
     place = COMMANDS[name]
-    with imports_that_stay():
-        found = getattr(import_module(place.module), place.attribute)
+    found = getattr(import_module(place.module), place.attribute)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     if isinstance(found, typer.Typer):
         alone.add_typer(found, name=name)
@@ -149,7 +152,7 @@ def load_command(name: str) -> Any:  # noqa: ANN401 - see above
 def main() -> None:
     """Run the command line."""
     keep_private()
-    app(prog_name="appliance")
+    app(prog_name="appliance", obj=imports_that_stay())
 
 
 if __name__ == "__main__":
