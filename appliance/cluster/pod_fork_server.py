@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from appliance.cluster import process_tree
 from appliance.cluster.pod_process import (
     ENTRY_MODULES,
@@ -284,6 +286,13 @@ def _preload(modules: Sequence[str]) -> None:
             logger.warning("Module is not preloaded", extra={"preload": module}, exc_info=True)
 
 
+def _end_rest() -> None:
+    """End what stays between jobs: the templates of users' programs (`user_fork_server`)."""
+    rest = psutil.Process().children(recursive=True)
+    process_tree.send(rest, signal.SIGKILL)
+    psutil.wait_procs(rest)
+
+
 def main() -> int:
     """Run a fork server on an inherited socket."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -305,6 +314,7 @@ def main() -> int:
     listener.set_inheritable(False)
     server = ForkServer(listener, entries, SystemClock(), orphan_seconds=arguments.orphan_seconds)
     server.serve()
+    _end_rest()
     return 0
 
 

@@ -168,7 +168,7 @@ class UserProgram:
         on_exit: Callable[[int], None] | None = None,
     ) -> None:
         self.name = name
-        self._variables = {**_variables(environment), _JOB_VARIABLE: job}
+        self._job, self._variables = job, _variables(environment)
         self._environment, self._module = environment, module
         self._log_path, self._directory = log_path, directory
         self._on_exit = on_exit
@@ -335,7 +335,9 @@ class UserProgram:
                 module=self._module,
                 arguments=("-a", str(self._directory / _DETAILS)),
                 directory=self._directory,
+                search_path=environment.search_path,
                 variables=self._variables,
+                job_variables={_JOB_VARIABLE: self._job},
                 log_path=self._log_path,
                 user=environment.user,
                 secret=self._secret,
@@ -398,10 +400,12 @@ def _secret_of(directory: Path) -> str:
 
 
 def _variables(environment: UserEnvironment) -> dict[str, str]:
-    """Return the program's whole environment: nothing of ours leaks into it."""
+    """Return the program's environment, apart from where it looks for modules.
+
+    Nothing of ours leaks into it.
+    """
     return {
         "PATH": f"{environment.python.parent}:/usr/local/bin:/usr/bin:/bin",
-        "PYTHONPATH": ":".join(environment.search_path),
         "PYTHONUNBUFFERED": "1",
         "LANG": "C.UTF-8",
         "USER": environment.user.name,

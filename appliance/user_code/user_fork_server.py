@@ -1,12 +1,22 @@
-"""Imports what the client's programs need once, and forks each of them.
+"""Imports what the client's programs need once, and forks a server for each job from that.
 
 Runs as a script in the user's Python environment, as the job's user, on an inherited listening
-socket, for pods that run as one other user: `user_fork_server.py SOCKET USER MODULE...`; nothing of
-ours is imported. One packet asks for a program, `{"module": ..., "arguments": [...], "directory":
-...}`, and carries the descriptor of its log. The answers are `{"pid": ...}` and, when it has ended,
-`{"code": ...}`, as `subprocess` counts exit codes. `{"signal": ...}` goes to the program and its
-children. When the connection is closed they are killed, and when the last connection is, the server
-ends. It has one thread and makes no gRPC object, since neither survives a fork.
+socket, for pods that run as one other user: `user_fork_server.py SOCKET USER OWNER IDLE_SECONDS
+MODULE...`; nothing of ours is imported. It has one thread and makes no gRPC object, since neither
+survives a fork.
+
+This process is the *template*. It runs no code of the user's but what these modules are, so what
+one job imports is not there for the next. A packet, `{"variables": {...}, "search_path": [...]}`
+with the descriptors of a listening socket and a log, asks it for a job's server, which serves that
+socket, has these variables beside its own, and looks for modules in these directories first; of
+them the template has the first. The template ends when nobody has asked for a while, when its owner
+ends, or when a file that it has imported is not what it was.
+
+A job's server forks the job's programs. One packet asks for a program, `{"module": ...,
+"arguments": [...], "directory": ...}`, and carries the descriptor of its log. The answers are
+`{"pid": ...}` and, when it has ended, `{"code": ...}`, as `subprocess` counts exit codes.
+`{"signal": ...}` goes to the program and its children. When the connection is closed they are
+killed, and when the last connection is, the server ends.
 """
 
 import sys
@@ -25,6 +35,7 @@ import selectors
 import signal
 import socket
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,20 +58,78 @@ class Program:
     arguments: list[str]
 
 
-class Server:
+class Template:
+    """Forks a server for each job.
+
+    Args:
+        listener: Where pods ask for one.
+        user: As whom they run; nobody else is served.
+        owner: Process with which this one ends.
+        idle_seconds: How long it waits for the next job.
+    """
+
+    def __init__(
+        self, listener: socket.socket, user: int, *, owner: int, idle_seconds: float
+    ) -> None:
+        self._listener, self._user = listener, user
+        self._owner, self._idle_seconds = os.pidfd_open(owner), idle_seconds
+        self._stamps = _stamps()
+
+    def serve(self) -> "JobServer | None":
+        """Serve until nobody needs this any more; returns, in a forked process, a job's server."""
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever asks sees how it ends
+        poller = selectors.DefaultSelector()
+        poller.register(self._listener, selectors.EVENT_READ)
+        poller.register(self._owner, selectors.EVENT_READ)
+        with poller:
+            while ready := poller.select(self._idle_seconds):
+                if any(key.fileobj == self._owner for key, _ in ready):
+                    return None
+                connection, _ = self._listener.accept()
+                with connection:
+                    order = _receive_order(connection, self._user, num_descriptors=2)
+                    if order is None:
+                        continue
+                    if _stamps(self._stamps) != self._stamps:
+                        return None  # the job starts a template of what is there now
+                    if os.fork() == 0:
+                        return self._job_server(connection.detach(), *order)
+                    for descriptor in order[1]:
+                        os.close(descriptor)
+        return None
+
+    def _job_server(
+        self, starter: int, request: dict[str, Any], descriptors: list[int]
+    ) -> "JobServer":
+        """Make a forked process a job's server."""
+        self._listener.close()
+        os.close(self._owner)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        listener, log = descriptors
+        for number in (1, 2):
+            os.dup2(log, number)
+        os.close(log)
+        sys.path[:1] = request["search_path"]
+        os.environ["PYTHONPATH"] = ":".join(request["search_path"])
+        _show_variables(request["variables"])
+        return JobServer(socket.socket(fileno=listener), self._user, socket.socket(fileno=starter))
+
+
+class JobServer:
     """Forks programs, and tells who asked for them how they end.
 
     Args:
         listener: Where pods connect.
         user: As whom they run; nobody else is served.
+        starter: Connection of the pod that asked for this server; it lives at least as long.
     """
 
-    def __init__(self, listener: socket.socket, user: int) -> None:
+    def __init__(self, listener: socket.socket, user: int, starter: socket.socket) -> None:
         self._listener, self._user = listener, user
+        self._starter: socket.socket | None = starter
         self._selector = selectors.DefaultSelector()
         self._children: dict[socket.socket, int] = {}
         self._running: dict[int, socket.socket] = {}
-        self._has_forked = False
         self._wakeup = socket.socketpair()
 
     def serve(self) -> Program | None:
@@ -69,32 +138,44 @@ class Server:
             end.setblocking(False)
         signal.set_wakeup_fd(self._wakeup[1].fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._selector.register(self._wakeup[0], selectors.EVENT_READ)
-        while not self._has_forked or self._children:
+        for readable in (self._listener, self._wakeup[0], self._starter):
+            assert readable is not None
+            self._selector.register(readable, selectors.EVENT_READ)
+        while self._starter is not None or self._children:
             for key, _ in self._selector.select():
-                if key.fileobj is self._wakeup[0]:
-                    self._wakeup[0].recv(4096)
-                    self._reap()
-                elif key.fileobj is self._listener:
+                if key.fileobj is self._listener:
                     program = self._accept()
                     if program is not None:
                         return program
                 elif isinstance(key.fileobj, socket.socket):
-                    self._receive(key.fileobj)
+                    self._notice(key.fileobj)
         return None
+
+    def _notice(self, connection: socket.socket) -> None:
+        """Look what has happened to a program, to who asked for one, or to the starter."""
+        if connection is self._wakeup[0]:
+            connection.recv(4096)
+            self._reap()
+        elif connection is self._starter:
+            self._dismiss_starter()
+        else:
+            self._receive(connection)
+
+    def _dismiss_starter(self) -> None:
+        """Go on for the programs alone: the pod has asked for its own, or has ended."""
+        if self._starter is not None:
+            self._selector.unregister(self._starter)
+            self._starter.close()
+            self._starter = None
 
     def _accept(self) -> Program | None:
         """Fork a program; returns what it is in the forked process, None in this one."""
         connection, _ = self._listener.accept()
-        packet: bytes = b""
-        descriptors: list[int] = []
-        if user_of(connection) == self._user:
-            packet, descriptors, _, _ = socket.recv_fds(connection, PACKET_BYTES, 1)
-        if not packet or not descriptors:
+        order = _receive_order(connection, self._user, num_descriptors=1)
+        if order is None:
             connection.close()
             return None
-        request: dict[str, Any] = json.loads(packet)
+        request, descriptors = order
         server_pid = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -102,7 +183,6 @@ class Server:
             _become_program(server_pid, descriptors[0], request["directory"])
             return Program(request["module"], request["arguments"])
         os.close(descriptors[0])
-        self._has_forked = True
         self._children[connection], self._running[pid] = pid, connection
         self._selector.register(connection, selectors.EVENT_READ)
         _answer(connection, {"pid": pid})
@@ -115,6 +195,8 @@ class Server:
         self._selector.close()
         for other in (self._listener, connection, *self._wakeup, *self._children):
             other.close()
+        if self._starter is not None:
+            self._starter.close()
 
     def _receive(self, connection: socket.socket) -> None:
         try:
@@ -156,6 +238,67 @@ def user_of(connection: socket.socket) -> int:
     return user
 
 
+def _receive_order(
+    connection: socket.socket, user: int, *, num_descriptors: int
+) -> tuple[dict[str, Any], list[int]] | None:
+    """Return what a new connection asks for; None if it is not the user's or asks for nothing."""
+    if user_of(connection) != user:
+        return None
+    packet, descriptors, _, _ = socket.recv_fds(connection, PACKET_BYTES, num_descriptors)
+    if not packet or len(descriptors) != num_descriptors:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return None
+    return json.loads(packet), descriptors
+
+
+def _stamps(paths: Iterable[str] | None = None) -> dict[str, object]:
+    """Return what tells whether the files of modules, and the folders they were found in, change.
+
+    Args:
+        paths: Which; those of all modules that are imported by default.
+    """
+    if paths is None:
+        modules = [module for name, module in sys.modules.items() if name != "__main__"]
+        files = {getattr(module, "__file__", None) for module in modules}
+        found = {file for file in files if isinstance(file, str)}
+        folders = (folder for folder in sys.path if folder)
+        # A package that is new there may be one that a module here did without.
+        paths = found.union(
+            folder
+            for folder in folders
+            if any(file.startswith(os.path.join(folder, "")) for file in found)
+        )
+    return {path: _stamp(path) for path in paths}
+
+
+def _stamp(path: str) -> object:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _show_variables(variables: dict[str, str]) -> None:
+    """Set environment variables, and show them alone where others look for a process's variables.
+
+    The kernel shows the memory between two addresses that /proc names (fields 50 and 51 of stat,
+    see proc(5)), where the variables lay when the program began. Those that are set later lie
+    elsewhere, so all are set anew before that memory is written.
+    """
+    os.environ.update(variables)
+    for name, value in os.environ.items():
+        os.putenv(name, value)
+    with open("/proc/self/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    start, end = int(fields[47]), int(fields[48])
+    text = "".join(f"{name}={value}\0" for name, value in variables.items()).encode()
+    if len(text) > end - start:
+        raise RuntimeError(f"{len(text)} bytes of variables do not fit {end - start} bytes.")
+    ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
+
+
 def _answer(connection: socket.socket, answer: dict[str, int]) -> None:
     with contextlib.suppress(OSError):  # it has hung up, and is noticed by that
         connection.send(json.dumps(answer).encode())
@@ -181,22 +324,41 @@ def main() -> Program | None:
     folder, _, script = sys.argv[0].rpartition("/")
     if folder == "/proc/self/fd":
         os.close(int(script))
-    listener = socket.socket(fileno=int(sys.argv[1]))
+    number, user, owner = map(int, sys.argv[1:4])
+    listener = socket.socket(fileno=number)
     listener.set_inheritable(False)
     # Looking for garbage in what stays would take a fifth of the time, and copy the pages that the
     # programs share.
     gc.disable()
-    for module in sys.argv[3:]:
+    for module in sys.argv[5:]:
         # What ails an import is said by the program that needs it.
         with contextlib.suppress(Exception):
             importlib.import_module(module)
     gc.freeze()
     gc.enable()
-    return Server(listener, int(sys.argv[2])).serve()
+    template = Template(listener, user, owner=owner, idle_seconds=float(sys.argv[4]))
+    _leave_pod()
+    server = template.serve()
+    return None if server is None else server.serve()
+
+
+def _leave_pod() -> None:
+    """Go on in a process that is neither the pod's nor writes its log; the pod sees this one end.
+
+    Until now the pod is told of an import that kills the process, and the process ends with it.
+    """
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    os.close(nothing)
 
 
 if __name__ == "__main__":
     program = main()
     if program is not None:
         sys.argv = ["", *program.arguments]
+        importlib.invalidate_caches()
         runpy.run_module(program.module, run_name="__main__", alter_sys=True)

@@ -6,14 +6,16 @@ import subprocess
 import sys
 import textwrap
 import threading
+from unittest.mock import ANY
 
 import psutil
 import pytest
 
 from appliance.pods.job_user import JobUser
+from appliance.user_code import user_processes
 from appliance.user_code.user_processes import ForkServerEndedError, UserCommand, start
 from tests.support import waiting
-from tests.support.processes import is_alive
+from tests.support.processes import is_alive, variables_of
 
 PROGRAM = """
 import os, random, signal, subprocess, sys
@@ -23,6 +25,12 @@ kind = sys.argv[1]
 if kind == "show":
     print(__name__, sys.argv[0].endswith("program.py"), os.getcwd(), os.getppid())
     print(numpy.random.rand(), random.random(), flush=True)
+elif kind == "import":
+    import colorsys
+elif kind == "library":
+    import library, psutil
+    print(sys.path[1:3])
+    print(library.VALUE, "colorsys" in sys.modules, psutil.Process(os.getppid()).ppid())
 elif kind == "fail":
     raise SystemExit(7)
 elif kind == "raise":
@@ -35,20 +43,23 @@ elif kind == "wait":
 
 
 @pytest.fixture
-def command(tmp_path):
+def command(tmp_path, monkeypatch):
+    monkeypatch.setattr(user_processes, "_IDLE_SECONDS", 5.0)
     (tmp_path / "program.py").write_text(PROGRAM)
 
-    def make(kind, name="log", *, python=sys.executable):
+    def make(kind, name="log", *, job="wsjob-1", python=sys.executable, preloaded=()):
         return UserCommand(
             python=python,
             module="program",
             arguments=(kind,),
             directory=tmp_path,
-            variables={"PATH": os.environ["PATH"], "WSC_JOB": str(tmp_path)},
+            search_path=(str(tmp_path / "packages"), f"/where/{job}/is"),
+            variables={"PATH": os.environ["PATH"]},
+            job_variables={"WSC_JOB": job},
             log_path=tmp_path / name,
             user=JobUser.of(None, None),
             secret="known to the job's pods",
-            preloaded=("numpy", "no_such_module"),
+            preloaded=("numpy", "no_such_module", *preloaded),
         )
 
     return make
@@ -59,11 +70,16 @@ def wait_until(condition):
 
 
 def run(command):
-    process = start(command)
-    try:
-        return process.wait()
-    finally:
-        process.close()
+    """Run a program as pods do, which start it again if another pod's server has ended."""
+    while True:
+        process = start(command)
+        try:
+            return process.wait()
+        except ForkServerEndedError as error:
+            if error.exit_code is not None:
+                raise
+        finally:
+            process.close()
 
 
 def pids_of(log):
@@ -120,7 +136,8 @@ def test_everything_dies_with_the_pod(command, tmp_path):
         from appliance.user_code.user_processes import UserCommand, start
         kept = start(UserCommand(python=pathlib.Path(sys.executable), module="program",
             arguments=("wait",), directory=pathlib.Path({str(tmp_path)!r}),
-            variables={{"PATH": os.environ["PATH"], "WSC_JOB": {str(tmp_path)!r}}},
+            search_path=({str(tmp_path)!r},), variables={{"PATH": os.environ["PATH"]}},
+            job_variables={{"WSC_JOB": "wsjob-1"}},
             log_path=pathlib.Path({str(tmp_path)!r}) / "log",
             user=JobUser.of(None, None), secret="known to the job's pods",
             preloaded=("numpy",)))
@@ -135,7 +152,7 @@ def test_everything_dies_with_the_pod(command, tmp_path):
     process.kill()
     process.wait()
     wait_until(lambda: not any(map(is_alive, (server, pid))))
-    os.kill(child, signal.SIGKILL)
+    wait_until(lambda: not is_alive(child))
 
 
 def test_a_server_that_ends_at_once_tells_how(command, tmp_path):
@@ -146,3 +163,97 @@ def test_a_server_that_ends_at_once_tells_how(command, tmp_path):
         run(command("show", python=python))
     assert caught.value.exit_code == 3
     assert "no such module" in (tmp_path / "log").read_text()
+
+
+def templates(tmp_path):
+    """Return what has imported everything: its variables are those of no job."""
+    path = str(tmp_path / "packages")
+    every = psutil.process_iter()
+    return [process for process in every if variables_of(process).get("PYTHONPATH") == path]
+
+
+LIBRARY = {"preloaded": ("library",)}
+
+
+def add(tmp_path, name, *, value=1):
+    (tmp_path / "packages" / "__pycache__").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "packages" / name).write_text(f"VALUE = {value}")
+
+
+def run_library(command, tmp_path, job):
+    """Return what a program of another job finds, and the process that its server comes from."""
+    assert run(command("library", job, job=job, **LIBRARY)) == 0
+    path, found = (tmp_path / job).read_text().splitlines()
+    assert path == f"['{tmp_path}/packages', '/where/{job}/is']"
+    *found, template = found.split()
+    return found, int(template)
+
+
+def test_the_next_job_finds_what_is_imported_for_all_and_nothing_of_another(command, tmp_path):
+    add(tmp_path, "library.py")
+    found, template = run_library(command, tmp_path, "wsjob-1")
+    assert run(command("import", **LIBRARY)) == 0
+    assert run_library(command, tmp_path, "wsjob-2") == (found, template) == (["1", "False"], ANY)
+
+
+def test_a_job_is_known_by_the_variables_of_its_processes(command, tmp_path):
+    process, pid, child = waiting_program(command, tmp_path)
+    server = psutil.Process(pid).ppid()
+    for number in (server, pid, child):
+        assert variables_of(psutil.Process(number))["WSC_JOB"] == "wsjob-1"
+    path = variables_of(psutil.Process(child))["PYTHONPATH"]
+    assert path == f"{tmp_path}/packages:/where/wsjob-1/is"
+    (template,) = templates(tmp_path)
+    assert "WSC_JOB" not in variables_of(template)
+    assert os.getsid(template.pid) == template.pid
+    process.kill()
+    process.close()
+
+
+@pytest.mark.parametrize("changed", ["library.py", "another.py"])
+def test_what_has_changed_since_it_was_imported_is_imported_anew(command, tmp_path, changed):
+    add(tmp_path, "library.py")
+    _, template = run_library(command, tmp_path, "wsjob-1")
+    add(tmp_path, changed, value=1000)
+    found, another = run_library(command, tmp_path, "wsjob-2")
+    assert found[0] == ("1000" if changed == "library.py" else "1")
+    assert another != template
+    wait_until(lambda: not is_alive(template))
+
+
+def test_a_template_that_nobody_needs_ends(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(user_processes, "_IDLE_SECONDS", 0.1)
+    process, pid, _ = waiting_program(command, tmp_path)
+    server = psutil.Process(pid).ppid()
+    wait_until(lambda: not templates(tmp_path))
+    assert is_alive(server)
+    assert is_alive(pid)
+    process.kill()
+    process.close()
+    wait_until(lambda: not is_alive(server))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
+@pytest.mark.parametrize("how", ["listens", "holds", "fills"])
+@pytest.mark.parametrize("address", ["_job_address", "_template_address"])
+def test_what_another_user_does_at_an_address_stops_nobody(command, tmp_path, how, address):
+    stranger = f"""
+        import os, socket, sys
+        os.setresuid(65534, 65534, 65534)
+        taken = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        taken.bind(bytes.fromhex(sys.argv[1]))
+        if {how!r} != "holds":
+            taken.listen(0)
+        if {how!r} == "fills":
+            waiting = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            waiting.connect(bytes.fromhex(sys.argv[1]))
+        print("ready", flush=True)
+        sys.stdin.read()
+    """
+    taken = getattr(user_processes, address)(command("show"), 0).encode().hex()
+    arguments = [sys.executable, "-c", textwrap.dedent(stranger), taken]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        assert run(command("show")) == 0
+        process.stdin.close()
+    assert (tmp_path / "log").read_text().startswith("__main__ True")

@@ -158,7 +158,7 @@ SOCKETS: tuple[Socket, ...] = (
         who="pods of the job",
         check="the kernel's word for the user of the other end",
         size_limit="64 KiB",
-        cost_limit="ends with the pod",
+        cost_limit="a job's ends with its pods; that of the imports after 300 s without a job",
     ),
 )
 
