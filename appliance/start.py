@@ -7,7 +7,7 @@ stops it, a proxy and a node's agent need none of that, and neither does who ask
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -98,7 +98,13 @@ COMMANDS = {
 
 
 class Commands(TyperGroup):
-    """All commands: listed by what the table says of them, loaded when one is run."""
+    """All commands: listed by what the table says of them, loaded when one is run.
+
+    Attributes:
+        is_whole_process: Whether this process runs one command and nothing else.
+    """
+
+    is_whole_process: ClassVar[bool] = False
 
     # Context and command are of typer's own copy of click, which has no public name.
 
@@ -118,7 +124,7 @@ class Commands(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name is None:
             return name, command, rest
-        with ctx.obj or nullcontext():  # `main` says how this process imports
+        with imports_that_stay() if self.is_whole_process else nullcontext():
             return name, load_command(name), rest
 
 
@@ -152,7 +158,8 @@ def load_command(name: str) -> Any:  # noqa: ANN401 - see above
 def main() -> None:
     """Run the command line."""
     keep_private()
-    app(prog_name="appliance", obj=imports_that_stay())
+    Commands.is_whole_process = True
+    app(prog_name="appliance")
 
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ class JobServer:
             self._receive(connection)
 
     def _dismiss_starter(self) -> None:
-        """Go on for the programs alone: the pod has asked for its own, or has ended."""
+        """Go on for the programs of other pods, if there are any."""
         if self._starter is not None:
             self._selector.unregister(self._starter)
             self._starter.close()
@@ -241,15 +241,28 @@ def user_of(connection: socket.socket) -> int:
 def _receive_order(
     connection: socket.socket, user: int, *, num_descriptors: int
 ) -> tuple[dict[str, Any], list[int]] | None:
-    """Return what a new connection asks for; None if it is not the user's or asks for nothing."""
+    """Return what a new connection asks for; None if it is not the user's or nobody waits for it.
+
+    Whoever asked while this process imported may have ended since, and its job with it.
+    """
     if user_of(connection) != user:
         return None
     packet, descriptors, _, _ = socket.recv_fds(connection, PACKET_BYTES, num_descriptors)
-    if not packet or len(descriptors) != num_descriptors:
+    if not packet or len(descriptors) != num_descriptors or _has_hung_up(connection):
         for descriptor in descriptors:
             os.close(descriptor)
         return None
     return json.loads(packet), descriptors
+
+
+def _has_hung_up(connection: socket.socket) -> bool:
+    """Return whether the other end has closed; nothing more may have come from it."""
+    try:
+        return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
 
 
 def _stamps(paths: Iterable[str] | None = None) -> dict[str, object]:

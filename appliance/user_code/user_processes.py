@@ -91,11 +91,17 @@ class UserProcess:
 
     Args:
         connection: To the job's server; it has been asked for the program.
-        template: What forks the server, if this process has started it.
+        starters: Connections to what was asked to fork servers of the job, while it is open.
+        template: What this process has started to fork them, if it has.
     """
 
-    def __init__(self, connection: socket.socket, template: "_Template | None") -> None:
-        self._connection, self._template = connection, template
+    def __init__(
+        self,
+        connection: socket.socket,
+        starters: contextlib.ExitStack,
+        template: "_Template | None",
+    ) -> None:
+        self._connection, self._starters, self._template = connection, starters, template
 
     def wait(self) -> int:
         """Return the exit code, as `subprocess` counts it, once the program has ended.
@@ -120,8 +126,9 @@ class UserProcess:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Free the connection; no thread may be in `wait`."""
+        """Free the connections; no thread may be in `wait`."""
         self._connection.close()
+        self._starters.close()
 
 
 def start(command: UserCommand) -> UserProcess:
@@ -140,7 +147,7 @@ def start(command: UserCommand) -> UserProcess:
                 if listener is not None:
                     with listener:
                         template, starter = _start_server(listener, command)
-                        stack.enter_context(starter)  # the server lives until it has been asked
+                        stack.enter_context(starter)
                 _ask(connection, command)
             except ConnectionError as error:
                 connection.close()
@@ -151,7 +158,7 @@ def start(command: UserCommand) -> UserProcess:
                 connection.close()
                 raise
             else:
-                return UserProcess(connection, template)
+                return UserProcess(connection, stack.pop_all(), template)
 
 
 def _start_server(
@@ -160,8 +167,8 @@ def _start_server(
     """Have a server of the job started on a socket.
 
     Returns:
-        What forks it, if this process has started that, and a connection without which the server
-        may end while it has no programs.
+        What forks it, if this process has started that, and a connection without which no server
+        is forked, and without which it ends while it has no programs.
 
     Raises:
         ConnectionError: What was to fork it has ended.

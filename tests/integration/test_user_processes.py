@@ -221,6 +221,24 @@ def test_what_has_changed_since_it_was_imported_is_imported_anew(command, tmp_pa
     wait_until(lambda: not is_alive(template))
 
 
+def test_no_program_begins_for_a_pod_that_has_given_up_while_all_was_imported(command, tmp_path):
+    add(tmp_path, "library.py")
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "packages" / "library.py").write_text(f"open({str(gate)!r}).read()\nVALUE = 1")
+    kept, given_up, last = (
+        start(command("library", job, job=job, **LIBRARY)) for job in ("a", "b", "c")
+    )
+    given_up.kill()
+    given_up.close()
+    gate.write_text("")
+    for process in (kept, last):
+        assert process.wait() == 0
+        process.close()
+    assert (tmp_path / "c").read_text()
+    assert not (tmp_path / "b").read_text()
+
+
 def test_a_template_that_nobody_needs_ends(command, tmp_path, monkeypatch):
     monkeypatch.setattr(user_processes, "_IDLE_SECONDS", 0.1)
     process, pid, _ = waiting_program(command, tmp_path)
