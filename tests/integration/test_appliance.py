@@ -160,6 +160,28 @@ def test_an_execute_job_shows_its_pods_and_ends_as_the_client_says(appliance):
     assert_nothing_left(appliance, job)
 
 
+def test_a_client_is_told_the_reason_also_where_its_failed_job_takes_long_to_stop(appliance):
+    job = start(appliance)
+    ready = appliance.runtime_dir(job) / "weight-0.ready"
+    wait_for(lambda: ready.exists() and ready.read_text())
+    fork_server = psutil.Process(int(ready.read_text())).parent()
+    fork_server.suspend()
+    try:
+        put(appliance.runtime_dir(job) / "report", "FAILED KeyError in your dataloader")
+        wait_for(lambda: appliance.status(job).status == pb.JOB_STATUS_FAILED)
+        request = pb.CancelJobRequest(
+            job_id=job, job_status=pb.JOB_STATUS_FAILED, message="Stream removed"
+        )
+        told_last = refusal(appliance.cluster.CancelJobV2, request)
+        assert get_job(appliance, job)["status"]["phase"] == "FAILING"
+    finally:
+        fork_server.resume()
+    assert told_last.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "KeyError in your dataloader" in told_last.details()
+    wait_for(lambda: get_job(appliance, job)["status"]["phase"] == "FAILED")
+    assert_nothing_left(appliance, job)
+
+
 @pytest.mark.parametrize("pod", ["weight-0", "broadcastreduce-0", "chief-0", "worker-0"])
 def test_a_killed_pod_fails_the_job_by_name_and_everything_is_gone(appliance, pod):
     job = start(appliance)

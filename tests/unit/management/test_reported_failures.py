@@ -2,7 +2,9 @@
 
 import pytest
 
-from appliance.management.rpc.client.reported_failures import tells
+from appliance.core.errors import ConflictError
+from appliance.core.ids import JobId
+from appliance.management.rpc.client.reported_failures import require_told, tells
 
 REASON = (
     "job has failed because total 1 replica(s) failed, first failed pods: "
@@ -28,3 +30,15 @@ REASON = (
 )
 def test_a_text_tells_a_reason_if_it_names_its_pod_or_holds_its_first_line(told, reason, is_told):
     assert tells(told, reason) is is_told
+
+
+@pytest.mark.parametrize("told", ["", "None", REASON])
+def test_a_client_that_says_the_reason_or_none_is_told_nothing(told):
+    require_told(JobId("wsjob-abc"), told, REASON)
+
+
+def test_a_client_that_says_something_else_is_told_the_reason():
+    with pytest.raises(
+        ConflictError, match=r"wsjob-abc had failed already\. .*killed by signal 9$"
+    ):
+        require_told(JobId("wsjob-abc"), "Stream removed (Socket closed)", REASON)

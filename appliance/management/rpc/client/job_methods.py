@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.errors import ConflictError
 from appliance.core.ids import JobId
 from appliance.management.changes.watch import JobWatch, wait_for_change
-from appliance.management.jobs.job_service import NO_REASONS, JobService
+from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.submissions import SubmissionService
 from appliance.management.rpc.call_context import Context, caller_of
 from appliance.management.rpc.client.client_streams import ClientStreams, Standing
-from appliance.management.rpc.client.reported_failures import tells
+from appliance.management.rpc.client.reported_failures import require_told
 from appliance.management.store import versions
 from appliance.wire import cluster_jobs
 from protos.appliance.common_config_pb2 import JobMode
@@ -141,10 +140,9 @@ class JobMethods:
         phase = cluster_jobs.final_phase(request.job_status)
         await self._jobs.look(self._jobs.end, job, phase, request.message)
         ended = await wait_until_ended(self._jobs, self._watch, job)
-        if phase is Phase.FAILED and ended is Phase.FAILED:
+        if phase is Phase.FAILED and ended in (Phase.FAILING, Phase.FAILED):
             record = await self._jobs.look(self._jobs.load, job)
-            if request.message not in NO_REASONS and not tells(request.message, record.message):
-                raise ConflictError(f"Job {job} had failed already. {record.message}")
+            require_told(job, request.message, record.message)
         return pb.CancelJobResponse(message=f"Job {job} is {ended.value}.")
 
     async def CancelJob(

@@ -9,9 +9,28 @@ last.
 
 import re
 
+from appliance.core.errors import ConflictError
+from appliance.core.ids import JobId
+from appliance.management.jobs.job_service import NO_REASONS
+
 _POD = re.compile(r"wsjob-[a-z0-9]+-[a-z]+-\d+")
 _MOST = 200
 """Letters and digits that have to agree."""
+
+
+def require_told(job: JobId, told: str, reason: str) -> None:
+    """Check that a client that ends its failed or failing job knows the reason.
+
+    Args:
+        job: The job.
+        told: What the client says.
+        reason: Why the job failed, or nothing.
+
+    Raises:
+        ConflictError: It gives another reason; the message ends with the job's own.
+    """
+    if told not in NO_REASONS and not tells(told, reason):
+        raise ConflictError(f"Job {job} had failed already. {reason}")
 
 
 def tells(told: str, reason: str) -> bool:
