@@ -287,7 +287,7 @@ def _preload(modules: Sequence[str]) -> None:
 
 
 def _end_rest() -> None:
-    """End what stays between jobs: the templates of users' programs (`user_fork_server`)."""
+    """End what stays between jobs: the zygotes of users' programs (`user_fork_server`)."""
     rest = psutil.Process().children(recursive=True)
     process_tree.send(rest, signal.SIGKILL)
     psutil.wait_procs(rest)

@@ -5,11 +5,11 @@ socket, for pods that run as one other user: `user_fork_server.py SOCKET USER OW
 MODULE...`; nothing of ours is imported. It has one thread and makes no gRPC object, since neither
 survives a fork.
 
-This process is the *template*. It runs no code of the user's but what these modules are, so what
+This process is the *zygote*. It runs no code of the user's but what these modules are, so what
 one job imports is not there for the next. A packet, `{"variables": {...}, "search_path": [...]}`
 with the descriptors of a listening socket and a log, asks it for a job's server, which serves that
 socket, has these variables beside its own, and looks for modules in these directories first; of
-them the template has the first. The template ends when nobody has asked for a while, when its owner
+them the zygote has the first. The zygote ends when nobody has asked for a while, when its owner
 ends, or when a file that it has imported is not what it was.
 
 A job's server forks the job's programs. One packet asks for a program, `{"module": ...,
@@ -58,7 +58,7 @@ class Program:
     arguments: list[str]
 
 
-class Template:
+class Zygote:
     """Forks a server for each job.
 
     Args:
@@ -91,7 +91,7 @@ class Template:
                     if order is None:
                         continue
                     if _stamps(self._stamps) != self._stamps:
-                        return None  # the job starts a template of what is there now
+                        return None  # the job starts a zygote of what is there now
                     if os.fork() == 0:
                         return self._job_server(connection.detach(), *order)
                     for descriptor in order[1]:
@@ -121,12 +121,12 @@ class JobServer:
     Args:
         listener: Where pods connect.
         user: As whom they run; nobody else is served.
-        starter: Connection of the pod that asked for this server; it lives at least as long.
+        starter: Connection of the pod that asked for this server, which lives at least as long.
     """
 
     def __init__(self, listener: socket.socket, user: int, starter: socket.socket) -> None:
         self._listener, self._user = listener, user
-        self._starter: socket.socket | None = starter
+        self._starters = {starter}
         self._selector = selectors.DefaultSelector()
         self._children: dict[socket.socket, int] = {}
         self._running: dict[int, socket.socket] = {}
@@ -138,10 +138,9 @@ class JobServer:
             end.setblocking(False)
         signal.set_wakeup_fd(self._wakeup[1].fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for readable in (self._listener, self._wakeup[0], self._starter):
-            assert readable is not None
+        for readable in (self._listener, self._wakeup[0], *self._starters):
             self._selector.register(readable, selectors.EVENT_READ)
-        while self._starter is not None or self._children:
+        while self._starters or self._children:
             for key, _ in self._selector.select():
                 if key.fileobj is self._listener:
                     program = self._accept()
@@ -156,17 +155,11 @@ class JobServer:
         if connection is self._wakeup[0]:
             connection.recv(4096)
             self._reap()
-        elif connection is self._starter:
-            self._dismiss_starter()
+        elif connection in self._starters:
+            self._starters.remove(connection)
+            self._close(connection)
         else:
             self._receive(connection)
-
-    def _dismiss_starter(self) -> None:
-        """Go on for the programs of other pods, if there are any."""
-        if self._starter is not None:
-            self._selector.unregister(self._starter)
-            self._starter.close()
-            self._starter = None
 
     def _accept(self) -> Program | None:
         """Fork a program; returns what it is in the forked process, None in this one."""
@@ -193,10 +186,9 @@ class JobServer:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
-        for other in (self._listener, connection, *self._wakeup, *self._children):
+        ours = (self._listener, connection, *self._wakeup, *self._children, *self._starters)
+        for other in ours:
             other.close()
-        if self._starter is not None:
-            self._starter.close()
 
     def _receive(self, connection: socket.socket) -> None:
         try:
@@ -207,8 +199,11 @@ class JobServer:
             self._signal(connection, json.loads(packet)["signal"])
             return
         self._signal(connection, signal.SIGKILL)
-        self._selector.unregister(connection)
         del self._children[connection]
+        self._close(connection)
+
+    def _close(self, connection: socket.socket) -> None:
+        self._selector.unregister(connection)
         connection.close()
 
     def _signal(self, connection: socket.socket, number: int) -> None:
@@ -349,9 +344,9 @@ def main() -> Program | None:
             importlib.import_module(module)
     gc.freeze()
     gc.enable()
-    template = Template(listener, user, owner=owner, idle_seconds=float(sys.argv[4]))
+    zygote = Zygote(listener, user, owner=owner, idle_seconds=float(sys.argv[4]))
     _leave_pod()
-    server = template.serve()
+    server = zygote.serve()
     return None if server is None else server.serve()
 
 

@@ -165,7 +165,7 @@ def test_a_server_that_ends_at_once_tells_how(command, tmp_path):
     assert "no such module" in (tmp_path / "log").read_text()
 
 
-def templates(tmp_path):
+def zygotes(tmp_path):
     """Return what has imported everything: its variables are those of no job."""
     path = str(tmp_path / "packages")
     every = psutil.process_iter()
@@ -185,15 +185,15 @@ def run_library(command, tmp_path, job):
     assert run(command("library", job, job=job, **LIBRARY)) == 0
     path, found = (tmp_path / job).read_text().splitlines()
     assert path == f"['{tmp_path}/packages', '/where/{job}/is']"
-    *found, template = found.split()
-    return found, int(template)
+    *found, zygote = found.split()
+    return found, int(zygote)
 
 
 def test_the_next_job_finds_what_is_imported_for_all_and_nothing_of_another(command, tmp_path):
     add(tmp_path, "library.py")
-    found, template = run_library(command, tmp_path, "wsjob-1")
+    found, zygote = run_library(command, tmp_path, "wsjob-1")
     assert run(command("import", **LIBRARY)) == 0
-    assert run_library(command, tmp_path, "wsjob-2") == (found, template) == (["1", "False"], ANY)
+    assert run_library(command, tmp_path, "wsjob-2") == (found, zygote) == (["1", "False"], ANY)
 
 
 def test_a_job_is_known_by_the_variables_of_its_processes(command, tmp_path):
@@ -203,9 +203,9 @@ def test_a_job_is_known_by_the_variables_of_its_processes(command, tmp_path):
         assert variables_of(psutil.Process(number))["WSC_JOB"] == "wsjob-1"
     path = variables_of(psutil.Process(child))["PYTHONPATH"]
     assert path == f"{tmp_path}/packages:/where/wsjob-1/is"
-    (template,) = templates(tmp_path)
-    assert "WSC_JOB" not in variables_of(template)
-    assert os.getsid(template.pid) == template.pid
+    (zygote,) = zygotes(tmp_path)
+    assert "WSC_JOB" not in variables_of(zygote)
+    assert os.getsid(zygote.pid) == zygote.pid
     process.kill()
     process.close()
 
@@ -213,12 +213,12 @@ def test_a_job_is_known_by_the_variables_of_its_processes(command, tmp_path):
 @pytest.mark.parametrize("changed", ["library.py", "another.py"])
 def test_what_has_changed_since_it_was_imported_is_imported_anew(command, tmp_path, changed):
     add(tmp_path, "library.py")
-    _, template = run_library(command, tmp_path, "wsjob-1")
+    _, zygote = run_library(command, tmp_path, "wsjob-1")
     add(tmp_path, changed, value=1000)
     found, another = run_library(command, tmp_path, "wsjob-2")
     assert found[0] == ("1000" if changed == "library.py" else "1")
-    assert another != template
-    wait_until(lambda: not is_alive(template))
+    assert another != zygote
+    wait_until(lambda: not is_alive(zygote))
 
 
 def test_no_program_begins_for_a_pod_that_has_given_up_while_all_was_imported(command, tmp_path):
@@ -239,11 +239,11 @@ def test_no_program_begins_for_a_pod_that_has_given_up_while_all_was_imported(co
     assert not (tmp_path / "b").read_text()
 
 
-def test_a_template_that_nobody_needs_ends(command, tmp_path, monkeypatch):
+def test_a_zygote_that_nobody_needs_ends(command, tmp_path, monkeypatch):
     monkeypatch.setattr(user_processes, "_IDLE_SECONDS", 0.1)
     process, pid, _ = waiting_program(command, tmp_path)
     server = psutil.Process(pid).ppid()
-    wait_until(lambda: not templates(tmp_path))
+    wait_until(lambda: not zygotes(tmp_path))
     assert is_alive(server)
     assert is_alive(pid)
     process.kill()
@@ -253,7 +253,7 @@ def test_a_template_that_nobody_needs_ends(command, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
 @pytest.mark.parametrize("how", ["listens", "holds", "fills"])
-@pytest.mark.parametrize("address", ["_job_address", "_template_address"])
+@pytest.mark.parametrize("address", ["_job_address", "_zygote_address"])
 def test_what_another_user_does_at_an_address_stops_nobody(command, tmp_path, how, address):
     stranger = f"""
         import os, socket, sys
