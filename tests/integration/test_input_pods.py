@@ -7,7 +7,6 @@ import uuid
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from appliance.core.ir.sharding import split_batch
@@ -21,7 +20,7 @@ from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 from tests.support.appliance_process import shared_memory_of
 from tests.support.pickled_loaders import client_site_packages, pickled_loader
 from tests.support.pod_processes import SECONDS, make_job
-from tests.support.processes import command_of, is_alive
+from tests.support.processes import is_alive, programs_in
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
@@ -177,35 +176,22 @@ def test_an_error_of_the_dataloader_arrives_with_the_users_traceback(job) -> Non
     assert "in failing_rows" in failure.message
 
 
-def streamer_pids(pod):
-    """Return the streamers of a pod, once its fork server has forked one."""
+def streamer_pids(gang):
+    """Return the streamers of the first input worker, once there is one."""
     found = []
 
     def are_there():
-        found[:] = [
-            child.pid
-            for server in children(psutil.Process(pod.process.pid))
-            for child in children(server)
-            # What is forked shows the server's own; what a library starts for itself does not.
-            if command_of(child) == command_of(server)
-        ]
+        found[:] = programs_in(gang.job.runtime_dir / "streamer-0")
         return bool(found)
 
     wait_until(are_there, seconds=SECONDS, what="a streamer")
     return found
 
 
-def children(process):
-    try:
-        return process.children()
-    except psutil.NoSuchProcess:
-        return []
-
-
 def test_the_streamer_dies_with_a_killed_pod_and_leaves_no_memory(job) -> None:
     gang = InputGang(job, num_systems=1, workers_per_system=1)
     gang.load(run_request("rows", 3, num_rows=100, batch_size=5))
-    (streamer,) = streamer_pids(gang.worker_pods[0])
+    (streamer,) = streamer_pids(gang)
     gang.worker_pods[0].process.kill()
     gang.worker_pods[0].process.wait()
     wait_until(lambda: not is_alive(streamer), seconds=SECONDS, what="the streamer's end")
@@ -214,7 +200,7 @@ def test_the_streamer_dies_with_a_killed_pod_and_leaves_no_memory(job) -> None:
 
 def test_a_killed_streamer_is_reported_with_its_signal(job) -> None:
     gang = InputGang(job, num_systems=1, workers_per_system=1)
-    (streamer,) = streamer_pids(gang.worker_pods[0])
+    (streamer,) = streamer_pids(gang)
     os.kill(streamer, signal.SIGKILL)
     failure = job.coordinator.failures.get(timeout=SECONDS)
     assert "streamer of input worker 0 ended with signal 9" in failure.message
@@ -234,7 +220,7 @@ def test_a_session_can_be_given_up_while_a_batch_is_awaited(job) -> None:
 def test_pods_stop_within_seconds_and_leave_nothing(job) -> None:
     gang = InputGang(job, num_systems=1, workers_per_system=1)
     gang.load(run_request("rows", 3, num_rows=100, batch_size=5))
-    (streamer,) = streamer_pids(gang.worker_pods[0])
+    (streamer,) = streamer_pids(gang)
     for pod in gang.pods:
         pod.pod.Stop(pods_pb2.StopRequest(reason="test"))
     assert [pod.wait() for pod in gang.pods] == [0, 0]

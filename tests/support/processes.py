@@ -1,5 +1,7 @@
 """Looking at processes that may end, or become another program, at any moment."""
 
+from pathlib import Path
+
 import psutil
 
 
@@ -37,6 +39,19 @@ def directory_of(process: psutil.Process) -> str:
         return process.cwd()
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return ""
+
+
+def programs_in(directory: Path) -> list[int]:
+    """Return the processes of users that were forked for a directory.
+
+    They show the command line of what imports for them; what a library starts for itself does not.
+    """
+    return [
+        process.pid
+        for process in psutil.process_iter()
+        if directory_of(process) == str(directory)
+        and any(word.startswith("/proc/self/fd/") for word in command_of(process))
+    ]
 
 
 def owner_of(process: psutil.Process) -> int | None:
