@@ -250,10 +250,13 @@ class ForkServer:
         for name, job in list(self._jobs.items()):
             if job.kill_at is None or job.is_stopped:
                 continue
+            is_time_over = self._clock.monotonic_seconds() >= job.kill_at
+            if self._has_pods(name) and not is_time_over:
+                continue  # looking through all processes is not cheap, and SIGCHLD tells of pods
             remaining = process_tree.find_processes(name, job.sessions)
             if not remaining and not self._has_pods(name):
                 self._clean(name, job)
-            elif self._clock.monotonic_seconds() >= job.kill_at:
+            elif is_time_over:
                 process_tree.send(remaining, signal.SIGKILL)
 
     def _has_pods(self, name: str) -> bool:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import traceback
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -76,6 +77,7 @@ def _run_to_end(spec: PodSpec, entry_module: str, detach: Callable[[], None]) ->
     exit_code = 1
     try:
         detach()
+        _leave_finalizers()
         exit_code = _run_role(spec, entry_module)
     except SystemExit as error:
         exit_code = error.code if isinstance(error.code, int) else 1
@@ -124,6 +126,15 @@ def _take_no_signals() -> None:
     """Leave the handlers of the process that forked this one to that one."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
+
+
+def _leave_finalizers() -> None:
+    """Leave what is to be finalized at the end of the process that forked this one to that one.
+
+    PyTorch registers one for each of its libraries, whose ends take longer than a pod's.
+    """
+    for finalizer in [*weakref.finalize._registry]:  # type: ignore[attr-defined]  # of no public name
+        finalizer.detach()
 
 
 def _set_command_line(text: str) -> None:

@@ -8,7 +8,8 @@ have to lose all three to be missed.
 import os
 import shutil
 import signal
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,12 +29,19 @@ def find_processes(job: str, sessions: Iterable[int]) -> list[psutil.Process]:
         sessions: Process ids of the pods' session leaders, dead or alive.
     """
     leaders = set(sessions)
-    found: dict[int, psutil.Process] = {}
+    children: dict[int, list[psutil.Process]] = defaultdict(list)
+    waiting: list[psutil.Process] = []
     for process in psutil.process_iter():
-        if process.pid == os.getpid() or not _belongs(process, job, leaders):
-            continue
-        found[process.pid] = process
-        found.update((child.pid, child) for child in _descendants(process))
+        with suppress(*_GONE):
+            children[process.ppid()].append(process)
+        if process.pid != os.getpid() and _belongs(process, job, leaders):
+            waiting.append(process)
+    found: dict[int, psutil.Process] = {}
+    while waiting:
+        process = waiting.pop()
+        if process.pid not in found:
+            found[process.pid] = process
+            waiting += children[process.pid]
     return [process for process in found.values() if _is_alive(process)]
 
 
@@ -61,11 +69,6 @@ def _belongs(process: psutil.Process, job: str, leaders: set[int]) -> bool:
     with suppress(*_GONE):
         return process.environ().get(JOB_VARIABLE) == job
     return False
-
-
-def _descendants(process: psutil.Process) -> Iterator[psutil.Process]:
-    with suppress(*_GONE):
-        yield from process.children(recursive=True)
 
 
 def _is_alive(process: psutil.Process) -> bool:

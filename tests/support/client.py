@@ -15,7 +15,10 @@ import numpy as np
 from tests.support.forked import ForkedProcess, fork_server
 
 PROGRAMS = Path(__file__).parents[1] / "conformance" / "client"
-PRELOADED = ("torch", "grpc", "cerebras.pytorch", "cerebras.appliance.appliance_client")
+PRELOADED = (
+    *("torch", "grpc", "cerebras.pytorch", "cerebras.appliance.appliance_client"),
+    *("cerebras.appliance.appliance_manager", "torch._dynamo", "boto3"),
+)
 """What `import cerebras.pytorch` and a run of it import; labs, pages and examples start anew."""
 
 
@@ -46,6 +49,7 @@ def client_environment() -> dict[str, str]:
     }
     environment["PATH"] = f"{client_path()}:{environment['PATH']}"
     environment["OMP_NUM_THREADS"] = "2"
+    environment["OMP_WAIT_POLICY"] = "passive"  # several runs share the cores
     return environment
 
 
