@@ -27,6 +27,9 @@ from appliance.streams.network.tcp_frames import (
 from appliance.streams.segment import Extent
 
 _TLS_PIECE_BYTES = 1 << 18
+_OF_NOTHING = xxhash.xxh3_64_intdigest(b"")
+_FRAMES = 64
+"""Frames that are taken in at once."""
 
 Tick = Callable[[], None]
 """Called about once a second while a call waits; may send, may raise."""
@@ -88,6 +91,9 @@ class Channel:
             extent: The payload.
             checksum: Its checksum, if it is known.
         """
+        if not extent.view:
+            self._send(memoryview(frame.encode() + CHECKSUM.pack(_OF_NOTHING)), more=False)
+            return
         self._send(memoryview(frame.encode()), more=True)
         running = xxhash.xxh3_64()
         size = self._options.block_bytes
@@ -106,12 +112,23 @@ class Channel:
             if frame.kind is not Kind.PING:
                 return frame
 
-    def receive_frame_now(self) -> Frame | None:
-        """Return the next frame if it has arrived; pings are passed over."""
-        while (frame := self._frame_now()) is not None:
-            if frame.kind is not Kind.PING:
-                return frame
-        return None
+    def receive_frames_now(self) -> list[Frame]:
+        """Return the frames that have arrived, none of which may have a payload.
+
+        Pings are passed over. What a call leaves, a `poll` or `has_unread` still tells of.
+        """
+        buffer = bytearray(_FRAMES * FRAME_BYTES)
+        count = self._receive_now(memoryview(buffer))
+        if count:
+            self._heard = self._clock.monotonic_seconds()
+        data = self._partial + buffer[:count]
+        num_whole = len(data) // FRAME_BYTES * FRAME_BYTES
+        self._partial = data[num_whole:]
+        frames = (
+            decode(bytes(data[start : start + FRAME_BYTES]))
+            for start in range(0, num_whole, FRAME_BYTES)
+        )
+        return [frame for frame in frames if frame.kind is not Kind.PING]
 
     def receive_payload(self, targets: Sequence[memoryview], tick: Tick) -> None:
         """Receive the payload of the frame that was received last, straight into its place.
@@ -191,18 +208,6 @@ class Channel:
         self._receive(memoryview(data)[taken:], tick)
         self._partial.clear()
         return decode(bytes(data))
-
-    def _frame_now(self) -> Frame | None:
-        buffer = bytearray(FRAME_BYTES - len(self._partial))
-        count = self._receive_now(memoryview(buffer))
-        if count:
-            self._heard = self._clock.monotonic_seconds()
-        self._partial += buffer[:count]
-        if len(self._partial) < FRAME_BYTES:
-            return None
-        data = bytes(self._partial)
-        self._partial.clear()
-        return decode(data)
 
     def _send(self, data: memoryview, *, more: bool) -> None:
         self._send_all(len(data), lambda start: self._send_some(data[start:], more=more))

@@ -260,12 +260,15 @@ class Receiver:
     def _report(self, channel: Channel, ring: SharedMemoryRingWriter) -> int:
         """Tell the sender what has arrived and how much more may come, if that is news.
 
+        Without room that can wait: the sender learns of both as soon as there is some, and until
+        then only keeps the slot of what has arrived.
+
         Returns:
             How much more may come.
         """
         num_free = ring.num_free_slots()
         limit = self._num_received + num_free
-        if (self._num_received, limit) != self._reported:
+        if num_free and (self._num_received, limit) != self._reported:
             self._reported = (self._num_received, limit)
             frame = Frame(kind=Kind.PROGRESS, number=self._num_received, amount=limit)
             channel.send_frame(frame)

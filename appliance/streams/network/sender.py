@@ -176,11 +176,15 @@ class Sender:
 
     def _serve(self, channel: Channel) -> None:
         """Send over one connection until everything is acknowledged or it breaks."""
+        poller = select.poll()
+        poller.register(channel, select.POLLIN)
+        poller.register(self._bell, select.POLLIN)
         try:
             while not self._is_done():
-                self._take_reports(channel)
-                if not self._send_next(channel):
-                    self._wait(channel)
+                if self._may_send():
+                    self._send_next(channel)
+                else:
+                    self._wait(channel, poller)
         except StreamAbandonedError:
             self._say_abandoned(channel)
             raise
@@ -196,7 +200,7 @@ class Sender:
             channel.close()
 
     def _take_reports(self, channel: Channel) -> None:
-        while (frame := channel.receive_frame_now()) is not None:
+        for frame in channel.receive_frames_now():
             match frame.kind:
                 case Kind.PROGRESS:
                     self._acknowledge(frame.number)
@@ -214,22 +218,22 @@ class Sender:
             self._ring.release()
         self._num_acknowledged = max(self._num_acknowledged, num_received)
 
-    def _send_next(self, channel: Channel) -> bool:
-        """Send one message, if there is one and the receiver has room; say whether."""
-        if self._num_sent >= self._limit:
-            return False
-        message = self._message(self._num_sent)
-        if message is None:
-            if self._num_sent != self._end:
-                return False
+    def _may_send(self) -> bool:
+        """Whether the receiver has room for a message, and there is one here or the end."""
+        return self._num_sent < self._limit and (
+            self._num_sent < self._num_acquired or self._num_sent == self._end
+        )
+
+    def _send_next(self, channel: Channel) -> None:
+        if self._num_sent == self._end:
             channel.send_frame(Frame(kind=Kind.END, number=self._num_sent))
         else:
+            message = self._out[self._num_sent - self._out[0].sequence]
             amount = len(message.content.view)
             frame = Frame(kind=Kind.DATA, number=message.sequence, amount=amount)
             channel.send_extent(frame, message.content, self._checksum(message))
             self.num_bytes_sent += amount
         self._num_sent += 1
-        return True
 
     def _checksum(self, message: _Message) -> int | None:
         """Return the checksum of a message that others send, too; None has it summed meanwhile."""
@@ -237,35 +241,32 @@ class Sender:
             return None
         return self._checksums.of(message.sequence, message.content.view)
 
-    def _message(self, sequence: int) -> _Message | None:
-        if sequence < self._num_acquired:
-            return self._out[sequence - self._out[0].sequence]
-        if self._end is not None:
-            return None
-        try:
-            slot = self._ring.acquire(0.0)
-        except TimeoutError:
-            return None
-        if slot is None:
-            self._end = sequence
-            return None
-        self._out.append(_Message(sequence=sequence, content=self._ring.extent()))
-        self._num_acquired += 1
-        return self._out[-1]
-
-    def _wait(self, channel: Channel) -> None:
+    def _wait(self, channel: Channel, poller: select.poll) -> None:
         """Wait for a report, for a slot if there is room for one, or for another thread."""
-        if not channel.has_unread:
-            poller = select.poll()
-            poller.register(channel, select.POLLIN)
-            poller.register(self._bell, select.POLLIN)
-            if self._limit > self._num_sent and self._end is None:
-                poller.register(self._ring, select.POLLIN)
-            poller.poll(1000 * self._options.ping_seconds)
+        wants_slot = self._num_sent < self._limit and self._end is None
+        if wants_slot:
+            poller.register(self._ring, select.POLLIN)
+        has_unread = channel.has_unread
+        ready = poller.poll(0 if has_unread else 1000 * self._options.ping_seconds)
+        descriptors = {descriptor for descriptor, _ in ready}
+        if wants_slot:
+            poller.unregister(self._ring)
         if self._is_closed or self._offered is not None:
             raise ChannelBrokenError("another connection takes over")
+        if has_unread or channel.fileno() in descriptors:
+            self._take_reports(channel)
+        if wants_slot and self._ring.fileno() in descriptors:
+            self._take_slot()
         channel.ping()
         channel.check()
+
+    def _take_slot(self) -> None:
+        """Acquire the slot, or take the end, that a poll has told of."""
+        if self._ring.acquire() is None:
+            self._end = self._num_acquired
+            return
+        self._out.append(_Message(sequence=self._num_acquired, content=self._ring.extent()))
+        self._num_acquired += 1
 
     def _say_abandoned(self, channel: Channel) -> None:
         try:
