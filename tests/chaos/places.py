@@ -115,7 +115,10 @@ def _refusal(world, finding):
     said = ""
     with world.management() as stub:
         try:
-            job = stub.InitCompileJob(request, metadata=world.metadata, timeout=30).job_id
+            # A connection that could not be made while the machine was busy is made again.
+            job = stub.InitCompileJob(
+                request, metadata=world.metadata, timeout=30, wait_for_ready=True
+            ).job_id
         except grpc.RpcError as error:
             said = error.details() or ""
         else:

@@ -14,6 +14,8 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
+import kubernetes  # noqa: F401 - `ApiServer` imports it when it connects
+
 from appliance.cluster.kubernetes.api import ApiServer
 from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options

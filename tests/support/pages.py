@@ -216,7 +216,8 @@ class Terminal:
             timer.cancel()
 
     def _compare(self, command: Command, printed: str) -> None:
-        shown = tuple(line for line in command.shown if line != "^C")
+        # What was interrupted may have gone on until it was.
+        shown = tuple("..." if line == "^C" else line for line in command.shown)
         found = self._pattern(shown).search(" ".join(printed.split()))
         assert found, f"$ {command.line}\nshown:   {' '.join(shown)}\nprinted: {printed}"
         named = dict.fromkeys(each[0] for each in _ID.finditer(" ".join(shown)))
