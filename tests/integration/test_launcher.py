@@ -119,6 +119,7 @@ def test_exit_codes_and_tracebacks_are_kept(launcher, tmp_path):
     assert ended == {Role.WEIGHT: 3, Role.WORKER: 1}
     log = (tmp_path / job / "logs" / "worker-0.log").read_text()
     assert "RuntimeError: the test role raises" in log
+    assert "of its fork server" not in log
 
 
 def test_stopping_a_job_that_never_ran_is_confirmed_too(launcher):

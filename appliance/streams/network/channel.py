@@ -27,7 +27,7 @@ from appliance.streams.network.tcp_frames import (
 from appliance.streams.segment import Extent
 
 _TLS_PIECE_BYTES = 1 << 18
-_OF_NOTHING = xxhash.xxh3_64_intdigest(b"")
+_CHECKSUM_OF_NOTHING = xxhash.xxh3_64_intdigest(b"")
 _FRAMES = 64
 """Frames that are taken in at once."""
 
@@ -92,7 +92,7 @@ class Channel:
             checksum: Its checksum, if it is known.
         """
         if not extent.view:
-            self._send(memoryview(frame.encode() + CHECKSUM.pack(_OF_NOTHING)), more=False)
+            self._send(memoryview(frame.encode() + CHECKSUM.pack(_CHECKSUM_OF_NOTHING)), more=False)
             return
         self._send(memoryview(frame.encode()), more=True)
         running = xxhash.xxh3_64()

@@ -219,7 +219,7 @@ class Sender:
         self._num_acknowledged = max(self._num_acknowledged, num_received)
 
     def _may_send(self) -> bool:
-        """Whether the receiver has room for a message, and there is one here or the end."""
+        """Return whether the receiver has room for a message, and there is one here or the end."""
         return self._num_sent < self._limit and (
             self._num_sent < self._num_acquired or self._num_sent == self._end
         )
@@ -242,7 +242,7 @@ class Sender:
         return self._checksums.of(message.sequence, message.content.view)
 
     def _wait(self, channel: Channel, poller: select.poll) -> None:
-        """Wait for a report, for a slot if there is room for one, or for another thread."""
+        """Take in a report, or a slot if there is room for one; waits for either, or `connect`."""
         wants_slot = self._num_sent < self._limit and self._end is None
         if wants_slot:
             poller.register(self._ring, select.POLLIN)
