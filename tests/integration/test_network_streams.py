@@ -22,8 +22,10 @@ from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.access.stream_secrets import ensure_identity
 from appliance.streams import endpoint as endpoint_module
 from appliance.streams.endpoint import StreamEndpoint
+from appliance.streams.network.channel import Channel
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.scatter import Fragment, Scatter
+from appliance.streams.network.tcp_frames import Kind
 from appliance.streams.protocol import Piece
 from appliance.streams.slot_layout import SlotLayout
 from tests.support.faulty_link import FaultyLink
@@ -298,6 +300,27 @@ def test_parts_of_messages_are_received_beside_the_slots_for_all_readers_of_a_ho
             for reader in readers:
                 assert_same(found[reader], messages)
             assert link.num_connections > 5
+        assert ends.failures.empty()
+
+
+def test_a_connection_that_breaks_under_the_last_receipt_fails_nothing(tmp_path, monkeypatch):
+    send_frame = Channel.send_frame
+
+    def break_under_it(channel, frame):
+        if frame.kind is Kind.PROGRESS and frame.number == 6:
+            raise ConnectionResetError
+        send_frame(channel, frame)
+
+    monkeypatch.setattr(Channel, "send_frame", break_under_it)
+    with Ends(tmp_path) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ring = ends.ring(swarmx)
+        reader = ends.reader(ends.pod("chief", at=swarmx.network_address))
+        (receiving,) = (t for t in threading.enumerate() if t.name == "receive-1/broadcast-0")
+        messages = random_messages(5, 64)
+        write(ring, messages)
+        assert_same(read(reader), messages)
+        receiving.join(_SECONDS)
         assert ends.failures.empty()
 
 

@@ -218,7 +218,8 @@ class Receiver:
             return True
         ring.end()
         self._num_received += 1
-        channel.send_frame(Frame(kind=Kind.PROGRESS, number=self._num_received))
+        with contextlib.suppress(OSError):  # who has sent everything does not wait for this receipt
+            channel.send_frame(Frame(kind=Kind.PROGRESS, number=self._num_received))
         channel.linger()
         return False
 

@@ -161,8 +161,8 @@ class Sender:
                     self._rewind(expected)
                     return channel
             if not poller.poll(deadline.remaining_milliseconds()):
-                if self._end is not None and self._num_acknowledged == self._end:
-                    return None  # only the receipt of the end itself is missing
+                if self._end in (self._num_acknowledged, self._num_sent - 1):
+                    return None  # a reader that lacks nothing, or only the end, does not come back
                 raise StreamClosedError(
                     f"Stream {self._name!r} lost its reader {self._reader}: it has not come back "
                     f"for {self._options.gone_seconds:g} s, after {self._num_acknowledged} "

@@ -109,13 +109,13 @@ class PlayedChannel:
 class Sending:
     """A sender of some messages, and the failures that it reports."""
 
-    def __init__(self, num_messages):
+    def __init__(self, num_messages, **times):
         self.ring, self.failures = PlayedRing(num_messages), queue.SimpleQueue()
         self.sender = Sender(
             self.ring,
             name="broadcast",
             reader="chief-0",
-            options=NetworkOptions(host="", key=b"", gone_seconds=SECONDS),
+            options=NetworkOptions(**{"host": "", "key": b"", "gone_seconds": SECONDS, **times}),
             clock=FakeClock(),
             on_failure=self.failures.put,
         )
@@ -130,8 +130,8 @@ class Sending:
 def sending():
     made = []
 
-    def make(num_messages):
-        made.append(Sending(num_messages))
+    def make(num_messages, **times):
+        made.append(Sending(num_messages, **times))
         return made[-1]
 
     yield make
@@ -212,6 +212,19 @@ def test_the_end_is_a_message_that_needs_credit_and_a_receipt(sending):
     channel.until("closed")
     ends.sender.join(SECONDS)
     assert ends.failures.empty()
+
+
+@pytest.mark.parametrize("has_sent_the_end", [False, True])
+def test_a_reader_that_may_have_everything_need_not_come_back(sending, has_sent_the_end):
+    ends = sending(2, ping_seconds=0.01, silence_seconds=0.02, gone_seconds=0.05)
+    channel = ends.connect()
+    channel.report(0, 3 if has_sent_the_end else 2)
+    channel.until("END" if has_sent_the_end else message(1))
+    channel.until("waits")
+    channel.cut()
+    channel.until("closed")
+    ends.sender._thread.join(SECONDS)
+    assert ends.failures.empty() == has_sent_the_end
 
 
 def test_a_receiver_that_gives_up_is_no_failure_of_this_pod(sending):
