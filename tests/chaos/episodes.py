@@ -275,9 +275,10 @@ class Run:
             limit += _READY_SECONDS
         limit = self._patiently(limit)
         begun = time.monotonic()
-        while not self._is_over() and self.world.presence.seconds(begun) < limit:
+        # Once it is over it stays so, even while management is stopped and cannot say it again.
+        while not (is_over := self._is_over()) and self.world.presence.seconds(begun) < limit:
             pause(0.05)
-        if not self._is_over():
+        if not is_over:
             last.misses["hung"] = f"{self.driver or self.job} goes on after {limit:.0f} s"
             return
         self._judge_end(last, promise)

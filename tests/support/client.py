@@ -151,7 +151,8 @@ def arrays_of(checkpoint: Path) -> dict[str, np.ndarray]:
     log = checkpoint.with_suffix(".log")
     command = [str(PROGRAMS / "checkpoint_to_npz.py"), str(checkpoint), str(out)]
     process = server.start(command, environment=environment, cwd=checkpoint.parent, output=log)
-    assert process.wait(300) == 0, f"{checkpoint} was not read:\n{log.read_text()[-6000:]}"
+    status = process.wait(300)
+    assert status == 0, f"reading {checkpoint} ended with {status}:\n{log.read_text()[-6000:]}"
     with np.load(out) as arrays:
         return dict(arrays)
 

@@ -97,14 +97,20 @@ class Sender:
             )
 
     def connect(self, channel: Channel, expected: int) -> None:
-        """Go on over a new connection, from the message that the receiver expects."""
+        """Go on over a new connection, from the message that the receiver expects.
+
+        The connection is closed if it comes too late: everything has been sent, or given up.
+        """
         with self._lock:
-            replaced, self._offered = self._offered, (channel, expected)
-            if self._current is not None:
-                self._current.cut()
-            self._bell.ring()
-        if replaced is not None:
-            replaced[0].close()
+            unused: Channel | None = channel
+            if not self._is_closed:
+                unused = None if self._offered is None else self._offered[0]
+                self._offered = (channel, expected)
+                if self._current is not None:
+                    self._current.cut()
+                self._bell.ring()
+        if unused is not None:
+            unused.close()
 
     def join(self, timeout_seconds: float) -> None:
         """Wait until everything has been acknowledged, or the time is over.
@@ -117,8 +123,9 @@ class Sender:
     def close(self) -> None:
         """Give up."""
         with self._lock:
-            self._is_closed = True
-            self._bell.ring()
+            if not self._is_closed:
+                self._is_closed = True
+                self._bell.ring()
             if self._current is not None:
                 self._current.cut()
         self._thread.join()
@@ -138,8 +145,11 @@ class Sender:
                 self._on_failure(error)
         finally:
             self._ring.close()
-            if self._offered is not None:
-                self._offered[0].close()
+            with self._lock:
+                self._is_closed = True
+                self._bell.close()
+                if self._offered is not None:
+                    self._offered[0].close()
 
     def _is_done(self) -> bool:
         return self._end is not None and self._num_acknowledged > self._end

@@ -234,3 +234,18 @@ def test_a_receiver_that_gives_up_is_no_failure_of_this_pod(sending):
     channel.until("ABANDONED")
     channel.until("closed")
     assert ends.failures.empty()
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_a_connection_that_comes_too_late_is_closed(sending, gives_up):
+    ends = sending(0)
+    channel = ends.connect()
+    if gives_up:
+        channel.abandon()
+    else:
+        channel.report(0, 1)
+        channel.until("END")
+        channel.report(1, 2)
+    channel.until("closed")
+    ends.sender.close()
+    assert ends.connect(expected=1).until("closed") == []
