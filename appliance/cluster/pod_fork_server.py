@@ -200,6 +200,8 @@ class ForkServer:
                 del self._jobs[name]
                 return {"ok": False, "error": f"pod {spec.name} could not be started: {error}"}
             pids[spec.name] = pid
+            for other in self._jobs.values():
+                other.sessions.discard(pid)  # of a pod that has ended
             job.sessions.add(pid)
             self._pods[pid] = spec
         job.pids = pids
@@ -239,7 +241,7 @@ class ForkServer:
             self._send({"event": "stopped", "job": name})
         elif job.kill_at is None:
             job.kill_at = self._clock.monotonic_seconds() + TERMINATE_GRACE_SECONDS
-            process_tree.send(process_tree.find_processes(name, job.sessions), signal.SIGTERM)
+            process_tree.send(self._processes(name, job), signal.SIGTERM)
 
     def _stop_all(self) -> None:
         for name, job in self._jobs.items():
@@ -253,11 +255,16 @@ class ForkServer:
             is_time_over = self._clock.monotonic_seconds() >= job.kill_at
             if self._has_pods(name) and not is_time_over:
                 continue  # looking through all processes is not cheap, and SIGCHLD tells of pods
-            remaining = process_tree.find_processes(name, job.sessions)
+            remaining = self._processes(name, job)
             if not remaining and not self._has_pods(name):
                 self._clean(name, job)
             elif is_time_over:
                 process_tree.send(remaining, signal.SIGKILL)
+
+    def _processes(self, name: str, job: _Job) -> list[psutil.Process]:
+        """Return the living processes of a job; a dead pod's process id may be a stranger's now."""
+        sessions = [pid for pid in job.sessions if pid in self._pods or not psutil.pid_exists(pid)]
+        return process_tree.find_processes(name, sessions)
 
     def _has_pods(self, name: str) -> bool:
         return any(spec.job == name for spec in self._pods.values())

@@ -26,7 +26,8 @@ def find_processes(job: str, sessions: Iterable[int]) -> list[psutil.Process]:
 
     Args:
         job: The job's id.
-        sessions: Process ids of the pods' session leaders, dead or alive.
+        sessions: Process ids of the pods' session leaders; those of dead ones that no other process
+            has got since.
     """
     leaders = set(sessions)
     children: dict[int, list[psutil.Process]] = defaultdict(list)

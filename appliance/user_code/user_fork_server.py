@@ -208,6 +208,8 @@ class JobServer:
 
     def _signal(self, connection: socket.socket, number: int) -> None:
         pid = self._children[connection]
+        if pid not in self._running and os.path.exists(f"/proc/{pid}"):
+            return  # nothing is left of the program: its process id is another's now
         try:
             os.killpg(pid, number)
         except ProcessLookupError:

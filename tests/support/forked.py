@@ -12,6 +12,7 @@ The file is run by the interpreter of the programs, which may have nothing but t
 import atexit
 import contextlib
 import gc
+import itertools
 import json
 import os
 import runpy
@@ -52,7 +53,7 @@ class ForkServer:
             start_new_session=True,
         )
         self._changed = threading.Condition()
-        self._started: list[int] = []
+        self._started: list[dict[str, int]] = []
         self._codes: dict[int, int] = {}
         self._has_ended = False
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -77,13 +78,13 @@ class ForkServer:
             self._process.stdin.flush()
             self._changed.wait_for(lambda: self._started or self._has_ended, _START_SECONDS)
             assert self._started, f"{arguments} was not started by {self._process.args}"
-            return ForkedProcess(self, self._started.pop(), arguments)
+            return ForkedProcess(self, arguments, **self._started.pop())
 
-    def code(self, pid: int, seconds: float | None) -> int | None:
+    def code(self, number: int, seconds: float | None) -> int | None:
         """Return a program's exit code as `subprocess` has it; None if it still runs then."""
         with self._changed:
-            self._changed.wait_for(lambda: pid in self._codes, seconds)
-            return self._codes.get(pid)
+            self._changed.wait_for(lambda: number in self._codes, seconds)
+            return self._codes.get(number)
 
     def close(self) -> None:
         """End the interpreter; its programs have ended, or end by themselves."""
@@ -97,9 +98,9 @@ class ForkServer:
             told = json.loads(line)
             with self._changed:
                 if "code" in told:
-                    self._codes[told["pid"]] = told["code"]
+                    self._codes[told["number"]] = told["code"]
                 else:
-                    self._started.append(told["pid"])
+                    self._started.append(told)
                 self._changed.notify_all()
         with self._changed:
             self._has_ended = True
@@ -111,16 +112,20 @@ class ForkedProcess:
 
     Args:
         server: What it was forked from.
-        pid: Its process id.
         arguments: What runs, for messages.
+        number: Which of the server's programs it is: process ids come again.
+        pid: Its process id.
     """
 
-    def __init__(self, server: ForkServer, pid: int, arguments: Sequence[str]) -> None:
-        self._server, self.pid, self._arguments = server, pid, arguments
+    def __init__(
+        self, server: ForkServer, arguments: Sequence[str], *, number: int, pid: int
+    ) -> None:
+        self._server, self._arguments = server, arguments
+        self._number, self.pid = number, pid
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal; None while it runs."""
-        return self._server.code(self.pid, 0.0)
+        return self._server.code(self._number, 0.0)
 
     def wait(self, timeout: float | None = None) -> int:
         """Return the exit code once it has ended.
@@ -128,7 +133,7 @@ class ForkedProcess:
         Raises:
             subprocess.TimeoutExpired: It runs still.
         """
-        code = self._server.code(self.pid, timeout)
+        code = self._server.code(self._number, timeout)
         if code is None:
             raise subprocess.TimeoutExpired(self._arguments, timeout or 0.0)
         return code
@@ -223,19 +228,20 @@ def _end(code: int) -> NoReturn:
         os._exit(code)
 
 
-def _fork(order: Mapping[str, Any]) -> int:
+def _fork(order: Mapping[str, Any], number: int) -> int:
     if (pid := os.fork()) == 0:
         _become(order)
-    _say(pid=pid)
+    _say(number=number, pid=pid)
     return pid
 
 
-def _reap(running: set[int]) -> None:
-    for pid in [*running]:
+def _reap(running: dict[int, int]) -> None:
+    """Say how those of some programs, process ids by number, ended that have."""
+    for number, pid in [*running.items()]:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
-            running.discard(pid)
-            _say(pid=pid, code=os.waitstatus_to_exitcode(status))
+            del running[number]
+            _say(number=number, code=os.waitstatus_to_exitcode(status))
 
 
 def _say(**told: int) -> None:
@@ -255,7 +261,8 @@ def main() -> None:
         os.set_blocking(end, False)
     signal.set_wakeup_fd(wakened, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    running: set[int] = set()
+    running: dict[int, int] = {}
+    numbers = itertools.count()
     with selectors.DefaultSelector() as selector:
         selector.register(0, selectors.EVENT_READ)
         selector.register(wake, selectors.EVENT_READ)
@@ -268,7 +275,9 @@ def main() -> None:
                 if not (data := os.read(0, 1 << 16)):
                     return
                 *lines, pending = (pending + data).split(b"\n")
-                running |= {_fork(json.loads(line)) for line in lines}
+                for line in lines:
+                    number = next(numbers)
+                    running[number] = _fork(json.loads(line), number)
             _reap(running)
 
 
