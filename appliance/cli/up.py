@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -113,24 +112,19 @@ def _start_in_background(options: ManagementOptions, program: Program) -> Instan
     told = os.memfd_create("options", os.MFD_CLOEXEC)
     os.write(told, to_json(options).encode())
     with instance.open_log() as log:
-        process = subprocess.Popen(
-            [*program.command, "serve", str(told), str(theirs)],
-            pass_fds=[told, theirs],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            cwd="/",
-            env=_environment_of_serve(),
+        process = program.start(
+            ["serve", str(told), str(theirs)],
+            descriptors=[told, theirs],
+            log=log,
+            environment=_environment_of_serve(),
         )
     os.close(told)
     os.close(theirs)
     with os.fdopen(ready) as answer:
         text = answer.read()
     if not text:
-        process.wait()
         raise ClusterError(
-            f"The appliance ended with code {process.returncode} while starting.",
+            f"The appliance ended with code {process.wait()} while starting.",
             hint=f"Its log is {instance.log_path}.",
         )
     fields_or_error = json.loads(text)

@@ -111,7 +111,7 @@ class Zygote:
         os.close(log)
         sys.path[:1] = request["search_path"]
         os.environ["PYTHONPATH"] = ":".join(request["search_path"])
-        _show_variables(request["variables"])
+        show_variables(request["variables"])
         return JobServer(socket.socket(fileno=listener), self._user, socket.socket(fileno=starter))
 
 
@@ -290,7 +290,7 @@ def _stamp(path: str) -> object:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _show_variables(variables: dict[str, str]) -> None:
+def show_variables(variables: dict[str, str]) -> None:
     """Set environment variables, and show them alone where others look for a process's variables.
 
     The kernel shows the memory between two addresses that /proc names (fields 50 and 51 of stat,

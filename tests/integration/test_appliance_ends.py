@@ -79,7 +79,7 @@ def test_a_running_job_survives_management_and_history_survives_a_stop(tmp_path)
 
 @pytest.mark.slow
 def test_a_disk_that_takes_no_writes_for_a_while_ends_no_job(tmp_path):
-    with running_appliance(tmp_path / "data", "--systems", "1") as appliance:
+    with running_appliance(tmp_path / "data", "--systems", "1", is_forked=False) as appliance:
         job = start(appliance)
         waiting = appliance.submit_execute(1)
         pods = wait_pods(job, 6)

@@ -34,7 +34,7 @@ def appliance(tmp_path_factory):
     data.chmod(0o755)
     before = os.umask(0)
     os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"http://user:{SECRET}@localhost:1"
-    running = ApplianceProcess(data, ("--systems", "1"))
+    running = ApplianceProcess(data, ("--systems", "1"), is_forked=False)
     try:
         running.up()
         yield running

@@ -12,6 +12,8 @@ from typing import Any
 
 import psutil
 
+from tests.support import forked_appliance
+from tests.support.forked_appliance import run_forked
 from tests.support.processes import command_of, directory_of, variables_of
 from tests.support.waiting import wait_until
 
@@ -53,12 +55,14 @@ class Appliance:
 
     def try_command(self, *arguments: str, program: str) -> subprocess.CompletedProcess[str]:
         """Run `appliance` or `csctl` against it, whatever becomes of it."""
+        environment = os.environ | {"CSCONFIG_PATH": str(self.config_path)}
         if program == "appliance":
-            arguments = (*arguments, "--data-dir", str(self.data_dir))
+            words = ("-m", forked_appliance.NAME, *arguments, "--data-dir", str(self.data_dir))
+            return run_forked(words, environment=environment, timeout=COMMAND_SECONDS)
         return subprocess.run(
             [sys.executable, "-m", program, *arguments],
             cwd=ROOT,
-            env=os.environ | {"CSCONFIG_PATH": str(self.config_path)},
+            env=environment,
             capture_output=True,
             text=True,
             timeout=COMMAND_SECONDS,

@@ -1,7 +1,7 @@
 """`appliance`, as tests start it where pods are to have other programs.
 
-`python -m tests.support.appliance_of_fakes [--pod ROLE=MODULE]... COMMAND ...`: the product's own
-command line, over a `Program` that the product never makes.
+`python -m tests.support.appliance_of_fakes [--forked] [--pod ROLE=MODULE]... COMMAND ...`: the
+product's own command line, over a `Program` that the product never makes.
 """
 
 import sys
@@ -11,9 +11,12 @@ from appliance.cli.programs_to_run import Program
 from appliance.cluster.process_launcher import PodPrograms
 from appliance.core.ids import Role
 from appliance.files.private import keep_private
-from appliance.start import app
+from appliance.start import Commands, app
+from tests.support.forked_appliance import ForkedProgram
 
 NAME = "tests.support.appliance_of_fakes"
+FORKED = "--forked"
+"""Says that `up` forks management instead of starting it."""
 
 
 def words_of(modules: Mapping[str, str]) -> tuple[str, ...]:
@@ -23,7 +26,7 @@ def words_of(modules: Mapping[str, str]) -> tuple[str, ...]:
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the arguments of this program, and those of the command line."""
-    count = 0
+    count = int(words[:1] == [FORKED])
     while words[count : count + 1] == ["--pod"]:
         count += 2
     return list(words[:count]), list(words[count:])
@@ -31,8 +34,10 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def main() -> None:
     own, others = split(sys.argv[1:])
-    entries = dict(word.split("=", 1) for word in own[1::2])
-    program = Program(
+    is_forked = FORKED in own
+    entries = dict(word.split("=", 1) for word in own[1 + is_forked :: 2])
+    kind = ForkedProgram if is_forked else Program
+    program = kind(
         command=(sys.executable, "-m", NAME, *own),
         pods=PodPrograms(
             entry_modules={Role(role): module for role, module in entries.items()},
@@ -40,6 +45,7 @@ def main() -> None:
         ),
     )
     keep_private()
+    Commands.is_whole_process = True
     app(args=others, obj=program)
 
 

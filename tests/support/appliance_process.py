@@ -20,8 +20,9 @@ from appliance.management.store.instance import Instance
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster import cluster_pb2, cluster_pb2_grpc
 from protos.csctl import api_pb2_grpc
-from tests.support import appliance_of_fakes
+from tests.support import appliance_of_fakes, forked_appliance
 from tests.support.appliance_of_fakes import words_of
+from tests.support.forked_appliance import run_forked
 from tests.support.processes import command_of, variables_of
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +36,17 @@ _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 0.1
 
 
 def run_command(
-    *arguments: str, timeout: float = 300, program: str = "appliance"
+    *arguments: str,
+    timeout: float = 300,
+    program: str = forked_appliance.NAME,
+    is_forked: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `appliance ...` from the source tree."""
+    """Run `appliance ...` from the source tree, in a process that has imported it or by itself."""
+    words = ("-m", program, *arguments)
+    if is_forked:
+        return run_forked(words, environment=os.environ, timeout=timeout)
     return subprocess.run(
-        [sys.executable, "-m", program, *arguments],
+        [sys.executable, *words],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -50,19 +57,30 @@ def run_command(
 
 @dataclass
 class ApplianceProcess:
-    """A running appliance and stubs to talk to it."""
+    """A running appliance and stubs to talk to it.
+
+    Attributes:
+        data_dir: Where it keeps its data.
+        arguments: Further arguments of `appliance up`.
+        coordinator: Program of coordinators.
+        is_forked: Whether its commands and its management are forked from an interpreter that has
+            their imports; else they show their own command lines and environment.
+    """
 
     data_dir: Path
     arguments: tuple[str, ...] = ()
     coordinator: str = FAKE_COORDINATOR
+    is_forked: bool = True
 
     def up(self) -> subprocess.CompletedProcess[str]:
         # Nobody renews these jobs' leases, and a test says when they end.
         common = ["--port", "0", "--rest-port", "0", "--lease-seconds", "900"]
         answer = run_command(
+            *([appliance_of_fakes.FORKED] if self.is_forked else []),
             *words_of({**FAKES, "coordinator": self.coordinator}),
             *("up", "--data-dir", str(self.data_dir), *common, *self.arguments),
             program=appliance_of_fakes.NAME,
+            is_forked=self.is_forked,
         )
         assert answer.returncode == 0, answer.stderr + self.log()
         self.warnings = answer.stderr
@@ -217,9 +235,12 @@ def shared_memory_of(job: str) -> list[str]:
 
 @contextlib.contextmanager
 def running_appliance(
-    data_dir: Path, *arguments: str, coordinator: str = FAKE_COORDINATOR
+    data_dir: Path,
+    *arguments: str,
+    coordinator: str = FAKE_COORDINATOR,
+    is_forked: bool = True,
 ) -> Iterator[ApplianceProcess]:
-    appliance = ApplianceProcess(data_dir, arguments, coordinator)
+    appliance = ApplianceProcess(data_dir, arguments, coordinator, is_forked)
     try:
         appliance.up()
         yield appliance

@@ -21,7 +21,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -60,7 +60,13 @@ class ForkServer:
         self._thread.start()
 
     def start(
-        self, arguments: Sequence[str], *, environment: Mapping[str, str], cwd: Path, output: Path
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        cwd: Path,
+        output: Path,
+        errors: Path | None = None,
     ) -> "ForkedProcess":
         """Start a program.
 
@@ -69,10 +75,11 @@ class ForkServer:
             environment: All its variables.
             cwd: Its directory.
             output: File that takes its standard output and error.
+            errors: File that takes its standard error instead.
         """
         output.touch()
         order = {"arguments": [*arguments], "environment": {**environment}}
-        order |= {"cwd": str(cwd), "output": str(output)}
+        order |= {"cwd": str(cwd), "output": str(output), "errors": str(errors or output)}
         with self._changed:
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
@@ -172,25 +179,55 @@ def _fork_server(
     return server
 
 
-def _become(order: Mapping[str, Any]) -> NoReturn:
+def become(
+    arguments: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    cwd: str,
+    output: int,
+    errors: int,
+    descriptors: Collection[int] = (),
+) -> NoReturn:
+    """Make a process that was just forked what a program is that was started by itself.
+
+    Args:
+        arguments: `-m` and a module, or a script; then the program's own.
+        environment: All its variables.
+        cwd: Its directory.
+        output: Descriptor of its standard output.
+        errors: Descriptor of its standard error.
+        descriptors: What it has inherited; all else is closed.
+    """
     code = 1
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         nothing = os.open(os.devnull, os.O_RDONLY)
-        output = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        for source, target in ((nothing, 0), (output, 1), (errors, 2)):
             os.dup2(source, target)
-        os.closerange(3, 256)
+        for number in set(range(3, 256)).difference(descriptors):
+            os.closerange(number, number + 1)
         os.environ.clear()
-        os.environ.update(order["environment"])
-        os.chdir(order["cwd"])
-        code = _run(order["arguments"])
+        os.environ.update(environment)
+        os.chdir(cwd)
+        code = _run(arguments)
     except BaseException:  # noqa: BLE001 - the outermost frame of a program, as the interpreter's own is
         sys.excepthook(*sys.exc_info())
     finally:
         _end(code)
+
+
+def _obey(order: Mapping[str, Any]) -> NoReturn:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    output, errors = (os.open(order[name], flags, 0o644) for name in ("output", "errors"))
+    become(
+        order["arguments"],
+        environment=order["environment"],
+        cwd=order["cwd"],
+        output=output,
+        errors=errors,
+    )
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -230,7 +267,12 @@ def _end(code: int) -> NoReturn:
 
 def _fork(order: Mapping[str, Any], number: int) -> int:
     if (pid := os.fork()) == 0:
-        _become(order)
+        try:
+            _obey(order)
+        except OSError:  # a file cannot be opened
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(1)
     _say(number=number, pid=pid)
     return pid
 

@@ -28,8 +28,14 @@ class KnownAccounts:
         self._read_at: float | None = None
 
     def by_name(self, name: str) -> Account | None:
-        """Return the account of a name; None if there is none."""
-        return self._read()[0].get(name)
+        """Return the account of a name, as which somebody can act; None if there is none.
+
+        One that is not known is looked for in the database: another process may have made it since.
+        """
+        if (found := self._read()[0].get(name)) is None:
+            self.forget()
+            found = self._read()[0].get(name)
+        return found
 
     def by_uid(self, uid: int) -> Account | None:
         """Return the account of a uid; None if there is none."""

@@ -117,6 +117,14 @@ def test_a_revoked_token_is_refused_elsewhere_within_a_second(access, database, 
         access.identify(ADA, token.text, of_operator)
 
 
+def test_a_new_users_token_is_taken_at_once(access, database, clock):
+    access.identify(ADA, access.tokens.mint("ada").text, of_operator)
+    elsewhere = make_access(database, clock)
+    elsewhere.create_account("bob", uid=1001, gid=100, role=UserRole.USER)
+    token = elsewhere.tokens.mint("bob")
+    assert access.identify(User(), token.text, of_operator).user.name == "bob"
+
+
 def test_a_login_ends_with_its_token(access, clock):
     token = access.tokens.mint("ada", seconds=LOGIN_SECONDS * 9)
     login = access.tokens.log_in(token.text)
