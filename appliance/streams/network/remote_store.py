@@ -52,6 +52,7 @@ class StoreService:
         self._store, self._name = store, name
         self._channels: set[Channel] = set()
         self._lock = threading.Lock()
+        self._is_closed = False
 
     @property
     def is_over(self) -> bool:
@@ -63,8 +64,11 @@ class StoreService:
         return {}
 
     def take(self, hello: Message, channel: Channel) -> None:
-        """Answer a client's requests in a thread."""
+        """Answer a client's requests in a thread; closes the connection if it comes too late."""
         with self._lock:
+            if self._is_closed:
+                channel.close()
+                return
             self._channels.add(channel)
         threading.Thread(
             target=self._serve, args=(channel,), name=f"serve-{self._name}", daemon=True
@@ -73,6 +77,7 @@ class StoreService:
     def close(self) -> None:
         """Give up on every client."""
         with self._lock:
+            self._is_closed = True
             for channel in self._channels:
                 channel.cut()
 
