@@ -23,7 +23,7 @@ class Started(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """A program that has the commands of `appliance`.
 

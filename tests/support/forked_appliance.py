@@ -1,6 +1,6 @@
 """`appliance`, with a management that is forked from the process of `up`.
 
-Management imports for three seconds of a core, and the tests start hundreds. Here `up` runs in an
+Management imports for three seconds of a core, and the tests start a hundred. Here `up` runs in an
 interpreter that has imported all of it, and forks what it would start. A management that begins
 anew does so as a process of its own: `python -m tests.support.forked_appliance serve ...`.
 """

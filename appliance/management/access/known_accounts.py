@@ -28,7 +28,7 @@ class KnownAccounts:
         self._read_at: float | None = None
 
     def by_name(self, name: str) -> Account | None:
-        """Return the account of a name, as which somebody can act; None if there is none.
+        """Return the account of a name; None if there is none.
 
         One that is not known is looked for in the database: another process may have made it since.
         """

@@ -10,7 +10,7 @@ from appliance.cluster.pod_fork_server import ForkServer, _Job
 from tests.support.clock import FakeClock
 
 JOINS_ANOTHER = """
-import os, subprocess, sys
+import subprocess, sys
 print(subprocess.Popen([sys.executable, "-c", "input()"]).pid, flush=True)
 """
 """Ends, and leaves a process in its session."""
