@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import kept_machine_code
+
 # How long an example takes, to be made or to be tried, says how busy the machine is, not whether
 # the code is right; and what a run tests must not depend on chance. `HYPOTHESIS_PROFILE=search`
 # looks for new counterexamples.
@@ -63,7 +65,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell of a failure when it happens: a run that is cut short never reaches its summary."""
+    """Make what all processes of the run share, and tell of a failure when it happens.
+
+    A run that is cut short never reaches its summary.
+    """
+    kept_machine_code.share()
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(FailuresAtOnce(reporter), "failures-at-once")

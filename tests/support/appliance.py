@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from tests.support import forked_appliance
+from tests.support import forked_appliance, kept_machine_code
 from tests.support.forked_appliance import run_forked
 from tests.support.processes import command_of, directory_of, variables_of
 from tests.support.waiting import wait_until
@@ -36,6 +36,7 @@ class Appliance:
 
     def up(self, *arguments: str) -> str:
         """Start it and return what it printed."""
+        kept_machine_code.link_into(self.data_dir)
         return self.command(
             "up", "--port", "0", "--rest-port", "0", *self.extra, *arguments, program="appliance"
         )

@@ -1,10 +1,8 @@
 """The engine's pods as real processes; the test plays the coordinator and the input pods."""
 
 import contextlib
-import functools
 import itertools
 import os
-import tempfile
 import threading
 from dataclasses import dataclass, field
 
@@ -23,6 +21,7 @@ from appliance.streams import stream_topology as topology
 from appliance.streams.shared_memory import connect_ring, serve_ring
 from appliance.streams.store import attach_store
 from protos.wsc.v1 import pods_pb2
+from tests.support import kept_machine_code
 from tests.support.pod_processes import SECONDS, make_job
 
 DEVICE = os.environ.get("WSC_TEST_DEVICE", "cpu")
@@ -265,12 +264,6 @@ def separate_hosts(num_systems, fan_out=MAX_FAN_OUT, num_shards=1):
     }
 
 
-@functools.cache
-def _machine_code():
-    """Return the directory in which the engines of this process keep machine code."""
-    return tempfile.TemporaryDirectory(prefix="wsc-machine-code-")
-
-
 @contextlib.contextmanager
 def make_engine(
     directory,
@@ -291,7 +284,7 @@ def make_engine(
     """
     options = {"device": DEVICE, **options}
     if not own_interpreters:
-        options = {"machine_code": _machine_code().name, **options}
+        options = {"machine_code": str(kept_machine_code.directory()), **options}
     with make_job(directory, hosts, places, own_interpreters=own_interpreters) as job:
         engine = Engine(job, num_systems, fan_out, options, num_shards, chief_module=chief_module)
         try:
