@@ -196,12 +196,12 @@ def compiler_bars(directory: str) -> Iterator[Bar]:
     yield Bar(
         "compiling 750 x 994 PEs of 20 classes", time.process_time() - started, 60, False, "s"
     )
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    yield Bar("memory for that", before / 1024**2, 4, False, "GB")
+    compiling = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield Bar("memory for that", compiling / 1024**2, 4, False, "GB")
     simulator = Simulator(program, options=SimulatorOptions(machine_code_directory=directory))
     simulator.drain()
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    yield Bar("more for simulating it idle", (after - before) / 1024**2, 1, False, "GB")
+    simulating = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield Bar("more for simulating it idle", (simulating - compiling) / 1024**2, 1, False, "GB")
 
 
 def main() -> int:

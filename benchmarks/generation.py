@@ -38,8 +38,9 @@ def run(arguments: tuple[str, ...], directory: Path) -> dict[str, Any]:
 
 def pace(found: dict[str, Any], options: argparse.Namespace) -> float:
     """Return tokens a second, the first batch left out."""
-    tokens = options.batch_size * (options.positions - PROMPT)
-    return tokens / statistics.median(found["seconds"][1:])
+    tokens: int = options.batch_size * (options.positions - PROMPT)
+    seconds: float = statistics.median(found["seconds"][1:])
+    return tokens / seconds
 
 
 def compared(options: argparse.Namespace, address: str, place: Path) -> Iterator[str]:

@@ -15,7 +15,7 @@ import argparse
 import statistics
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
@@ -26,7 +26,9 @@ from appliance.compiler.pipeline import compile_program
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.plan import STEP_START, Plan, Precision
 from appliance.numerics.elements import torch_dtype
+from appliance.numerics.groups import Group
 from appliance.numerics.programs import program as programs
+from appliance.numerics.programs.node_closures import Instruction, Table
 from benchmarks.programs.capture import initial_state, plan_batch, program_text
 from benchmarks.programs.gpt import (
     BETAS,
@@ -157,31 +159,33 @@ class Round:
 
 def where(planned: Planned, batch: Batch, rounds: int) -> None:
     """Print where a step's CPU time goes, by kind of operation, largest first."""
-    spent: Counter[str] = Counter()
+    spent: dict[str, float] = defaultdict(float)
     calls: Counter[str] = Counter()
     plain_execute = programs.Program._execute
 
-    def execute(_self: programs.Program, linked: list, values: programs.Table) -> None:
+    def execute(
+        _self: programs.Program, linked: list[tuple[Instruction, Group]], values: Table
+    ) -> None:
         for instruction, group in linked:
             kind = f"{_name(group)} -> {_shapes(group)}"
             spent[kind] += seconds(lambda: instruction(values))  # noqa: B023
             calls[kind] += 1
 
-    programs.Program._execute = execute  # type: ignore[method-assign]
+    programs.Program._execute = execute  # type: ignore[method-assign, assignment]
     total = sum(sum(planned.step(batch)) for _ in range(rounds)) / rounds
     programs.Program._execute = plain_execute  # type: ignore[method-assign]
-    for kind, amount in spent.most_common(45):
+    for kind, amount in sorted(spent.items(), key=lambda entry: -entry[1])[:45]:
         share = amount / rounds
         print(f"  {share * 1e3:9.3f} ms {share / total:6.1%} {calls[kind] // rounds:5d}  {kind}")
     kernels = sum(spent.values()) / rounds
     print(f"  {kernels * 1e3:9.3f} ms in kernels, {total * 1e3:.3f} ms in all")
 
 
-def _name(group: programs.Group) -> str:
+def _name(group: Group) -> str:
     return group.nodes[0].op if len(group.nodes) == 1 else f"{len(group.nodes)} nodes"
 
 
-def _shapes(group: programs.Group) -> str:
+def _shapes(group: Group) -> str:
     return " ".join("x".join(map(str, type_.shape)) or "scalar" for type_ in group.types[:4])
 
 

@@ -235,7 +235,7 @@ def worker_bytes(depth: int, streams: str) -> float:
         set_powers(engine, plan)
         sampler, _ = run_session(engine, plan, steps)
         activations = engine.readings(engine.chiefs[0])["wsc_csx_activation_peak_bytes"]
-    found = sampler.peak_of["chief"] - activations
+    found: float = sampler.peak_of["chief"] - activations
     print(
         f"# {depth} layers, {streams}: system {found / _MIB:.1f} MiB and "
         f"{activations / _MIB:.1f} MiB of activations"

@@ -167,8 +167,11 @@ def write_raw(settings: NetworkOptions | None, work: Work, host: str, line: Conn
 def read_raw(settings: NetworkOptions | None, work: Work, line: Connection) -> None:
     """Receive every message from a socket, set up by the system or as said."""
     memory = slots(work)
-    address = line.recv()
-    make = socket.create_connection(address) if settings is None else connect(*address, settings)
+    host, port = line.recv()
+    if settings is None:
+        make = socket.create_connection((host, port))
+    else:
+        make = connect(host, port, settings)
     with make as connection:
         connection.settimeout(None)
         for count in (NUM_SLOTS, work.num_messages):

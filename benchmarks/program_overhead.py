@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from appliance.core.ir.graph import Node
+from appliance.core.ir.graph import Attribute, Node
 from appliance.core.ir.tensors import Constant, DType, TensorType
 from appliance.numerics.programs.program import Program
 
@@ -37,7 +37,7 @@ def chain(num_ops: int) -> tuple[list[Node], int]:
     return nodes, 4 * (num_ops // 4)
 
 
-def _node(op: str, operands: tuple[str, ...], result: str, **attributes: object) -> Node:
+def _node(op: str, operands: tuple[str, ...], result: str, **attributes: Attribute) -> Node:
     return Node(op=op, operands=operands, results=(result,), types=(MATRIX,), attributes=attributes)
 
 

@@ -141,7 +141,8 @@ def main() -> int:
     algorithms = tuple(dict.fromkeys(algorithm for algorithm, _ in _BARS))
     parser.add_argument("--only", choices=algorithms, help="algorithm; default: all of them")
     options = parser.parse_args()
-    shape, found = _SMALL if options.small else _SHAPE, []
+    shape = _SMALL if options.small else _SHAPE
+    found: list[str] = []
     for algorithm, sparsity in _BARS:
         if options.only not in (None, algorithm):
             continue

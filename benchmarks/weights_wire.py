@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -46,7 +47,7 @@ def null_server(width: int) -> Iterator[int]:
     """Serve the two calls without doing anything with the bytes; yields the port."""
     values = np.ones((width, width), np.float32)
     replies = list(output_messages(values, DType.F32))
-    methods = {
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "SendInputBidirStream": grpc.stream_stream_rpc_method_handler(
             swallow, parse_chunk, pb.SendInputResponse.SerializeToString
         ),

@@ -43,7 +43,7 @@ class Gate:
         batches: Taken in turn.
     """
 
-    def __init__(self, batches: list[Batch]) -> None:
+    def __init__(self, batches: Sequence[Batch]) -> None:
         self._batches = batches
         self._allowed = 0
         self._is_closed = False
@@ -153,7 +153,7 @@ class EngineParty:
         shape: Shape,
         plan: Plan,
         state: Mapping[str, NDArray[Any]],
-        batches: list[Batch],
+        batches: Sequence[Batch],
         num_systems: int,
         threads: int,
         directory: Path,

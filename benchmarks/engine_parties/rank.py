@@ -66,15 +66,16 @@ def plain(model: torch.nn.Module, local_batch: int) -> Step:
 
 def compiled(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of PyTorch's compiler in one process."""
-    return fused_step(torch.compile(model))
+    return fused_step(model, torch.compile(model))
 
 
-def in_bfloat16(model: torch.nn.Module) -> Step:
+def in_bfloat16(model: torch.nn.Module, run: Callable[..., torch.Tensor] | None = None) -> Step:
     """Return a training step whose forward pass runs in bfloat16 autocast, weights in float32."""
+    run = run or model
 
     def forward(**batch: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss: torch.Tensor = model(**batch)
+            loss: torch.Tensor = run(**batch)
         return loss
 
     return fused_step(model, forward)
@@ -87,7 +88,7 @@ def autocast(model: torch.nn.Module, local_batch: int) -> Step:
 
 def compiled_autocast(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of PyTorch's compiler in bfloat16 autocast."""
-    return in_bfloat16(torch.compile(model))
+    return in_bfloat16(model, torch.compile(model))
 
 
 def cuda(model: torch.nn.Module, local_batch: int) -> Step:
@@ -112,7 +113,9 @@ def fsdp2(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of fully sharded data parallelism, one group for each block."""
     torch.distributed.init_process_group("gloo")
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
-    for block in model.blocks:
+    blocks = model.blocks
+    assert isinstance(blocks, torch.nn.ModuleList)
+    for block in blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
     return fused_step(model)
@@ -138,7 +141,7 @@ def zero3(model: torch.nn.Module, local_batch: int) -> Step:
     )
 
     def step(batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        loss = engine(**batch)
+        loss: torch.Tensor = engine(**batch)
         engine.backward(loss)
         engine.step()
         return loss

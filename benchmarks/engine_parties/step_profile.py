@@ -83,7 +83,7 @@ def _loop_entries(
 ) -> Iterator[Entry]:
     if NOW not in first:
         return
-    spent = defaultdict(lambda: [0.0, 0.0, 0.0])
+    spent: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     for category, values in last.items():
         before = first.get(category, [0.0, 0.0, 0.0])
         spent[category] = [b - a for a, b in zip(before, values, strict=True)]

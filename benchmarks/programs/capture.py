@@ -52,7 +52,7 @@ def program_text(
     digest = _source_hash(*dict.fromkeys((f"{model}.py", "gpt.py", "trace.py")))
     path = _cache() / f"{shape.name}-{half_dtype}{masked}-{digest}.mlir.gz"
     if not path.exists():
-        arguments = {"model": model, "shape": json.dumps(asdict(shape))}
+        arguments: dict[str, object] = {"model": model, "shape": json.dumps(asdict(shape))}
         arguments |= {"half-dtype": half_dtype, "sparsity": sparsity, "algorithm": algorithm}
         _trace("trace.py", arguments, path)
     return gzip.decompress(path.read_bytes()).decode()
@@ -114,7 +114,7 @@ def _trace(script: str, arguments: Mapping[str, object], path: Path) -> None:
     venv = Path(os.environ.get("WSC_CLIENT_VENV") or default)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     environment["PATH"] = f"{venv}/bin:{environment['PATH']}"
-    command = [venv / "bin" / "python", HERE / script, "--out", path]
+    command = [str(venv / "bin" / "python"), str(HERE / script), "--out", str(path)]
     for name, value in arguments.items():
         command += [f"--{name}", str(value)]
     done = subprocess.run(

@@ -44,7 +44,8 @@ class Block(gpt.Block):
             self.split_heads(query), self.split_heads(key), self.split_heads(value)
         )
         x = self.norm1(x + self.out(attended.transpose(1, 2).reshape(x.shape)))
-        return self.norm2(x + self.down(F.gelu(self.up(x))))
+        normed: torch.Tensor = self.norm2(x + self.down(F.gelu(self.up(x))))
+        return normed
 
 
 class Encoder(nn.Module):

@@ -83,7 +83,8 @@ class Block(nn.Module):
             self.split_heads(query), self.split_heads(key), self.split_heads(value), is_causal=True
         )
         x = x + self.out(attended.transpose(1, 2).reshape(x.shape))
-        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        mixed: torch.Tensor = self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        return x + mixed
 
 
 class Gpt(nn.Module):
@@ -94,12 +95,13 @@ class Gpt(nn.Module):
         self.shape = shape
         self.tokens = nn.Embedding(shape.vocab_size, shape.width)
         self.positions = nn.Embedding(shape.seq_len, shape.width)
-        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.depth))
+        blocks = [Block(shape) for _ in range(shape.depth)]
+        self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocab_size, bias=False)
         self.head.weight = self.tokens.weight
         self.apply(self.initialise)
-        for block in self.blocks:  # keep the residual stream's variance independent of depth
+        for block in blocks:  # keep the residual stream's variance independent of depth
             for layer in (block.out, block.down):
                 nn.init.normal_(layer.weight, std=0.02 / math.sqrt(2 * shape.depth))
 

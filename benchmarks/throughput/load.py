@@ -67,7 +67,9 @@ async def run_executes(address: str, num_jobs: int) -> float:
         return num_jobs / (time.perf_counter() - start)
 
 
-async def _submit(stub: drivers_pb2_grpc.DriversStub, user: tuple[tuple[str, str], ...]) -> str:
+async def _submit(
+    stub: "drivers_pb2_grpc.DriversAsyncStub", user: tuple[tuple[str, str], ...]
+) -> str:
     while True:
         try:
             answer = await stub.SubmitDriver(_DRIVER, metadata=user)
@@ -80,14 +82,14 @@ async def _submit(stub: drivers_pb2_grpc.DriversStub, user: tuple[tuple[str, str
             return str(answer.job)
 
 
-async def _wait_until_empty(table: api_pb2_grpc.CsCtlV1Stub) -> None:
+async def _wait_until_empty(table: "api_pb2_grpc.CsCtlV1AsyncStub") -> None:
     # Another process has no event of ours: like squeue, this asks again and again.
     while await _list(table, api_pb2.ListJobOptions(limit=1)):  # noqa: ASYNC110 - see above
         await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _list(
-    table: api_pb2_grpc.CsCtlV1Stub, options: api_pb2.ListJobOptions
+    table: "api_pb2_grpc.CsCtlV1AsyncStub", options: api_pb2.ListJobOptions
 ) -> list[resources_pb2.Job]:
     request = api_pb2.ListJobRequest(
         accept=api_pb2.PROTOBUF_METHOD, options=api_pb2.ListOptions(job_options=options)
@@ -104,7 +106,7 @@ def _user(number: int) -> tuple[tuple[str, str], ...]:
     return (("auth-uid", str(uid)), ("auth-gid", "100"), ("auth-username", f"user{uid}"))
 
 
-async def _execute(stub: cluster_pb2_grpc.ClusterManagementStub) -> None:
+async def _execute(stub: "cluster_pb2_grpc.ClusterManagementAsyncStub") -> None:
     answer = await stub.InitExecuteJob(EXECUTE, metadata=USER)
     end = cluster_pb2.CancelJobRequest(
         job_id=answer.job_id, job_status=cluster_pb2.JOB_STATUS_SUCCEEDED

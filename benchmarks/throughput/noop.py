@@ -71,6 +71,9 @@ class NoopLauncher:
     def forget(self, job: JobId) -> None:
         """There is nothing to forget."""
 
+    def abandon(self) -> None:
+        """There is nothing to leave to the next management."""
+
     def close(self) -> None:
         """There is nothing to end."""
 
