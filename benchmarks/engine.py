@@ -289,10 +289,13 @@ def _cuda(table: Table) -> list[Party]:
     ]
 
 
+BFLOAT16 = "bfloat16"
+"""The group that is held to its bars only where the processor multiplies bfloat16."""
+
 GROUPS: dict[str, Callable[[Table], list[Party]]] = {
     "ours": _ours,
     "compilers": _compilers,
-    "bfloat16": _bfloat16,
+    BFLOAT16: _bfloat16,
     "ranks": _ranks,
     "offload": _offload,
     "client": _client,
@@ -312,7 +315,7 @@ DEMANDS = (
     ("ours", "ours-2x1-mapped", "plain-2", 1.0, 0.94),
     ("ours", "ours-1x2-ring", "plain-2", 0.97, None),
     ("compilers", "ours-2x1-mapped", "compiled-2", 0.95, None),
-    ("bfloat16", "ours-bf16-2x1", "autocast-2", 1.0, None),
+    (BFLOAT16, "ours-bf16-2x1", "autocast-2", 1.0, None),
     ("kernels", "ours-2x1-measured", "ours-2x1-by-rule", 0.98, None),
     ("ranks", "ours-2x1-ring", "ddp-2x1", 1.1, None),
     ("ranks", "ours-2x1-ring", "fsdp2-2x1", 1.6, None),

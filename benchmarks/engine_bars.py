@@ -15,10 +15,11 @@ import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmarks.engine import GROUPS, SHAPES, demands
+from benchmarks.engine import BFLOAT16, GROUPS, SHAPES, demands
+from benchmarks.engine_parties.environment import multiplies_bfloat16
 
 _LINE = re.compile(r"\S+ \S+ .*\b(ok|MISSED)")
 
@@ -33,6 +34,7 @@ class Part:
         arguments: Its command line.
         small: What is added for a trial.
         has_bars: Whether it holds its figures to bars; else it only prints them.
+        needs_bfloat16: Whether it is measured only where the processor multiplies bfloat16.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Part:
     arguments: tuple[str, ...] = ()
     small: tuple[str, ...] = ()
     has_bars: bool = True
+    needs_bfloat16: bool = False
 
     def command(self, *, is_small: bool) -> list[str]:
         """Return its command."""
@@ -57,6 +60,7 @@ def parts() -> Iterator[Part]:
                     module="benchmarks.engine",
                     arguments=("--shape", shape, "--group", group),
                     small=("--rounds", "1"),
+                    needs_bfloat16=group == BFLOAT16,
                 )
     profile = ("--profile", "--shape", "d512")
     yield Part(
@@ -67,7 +71,13 @@ def parts() -> Iterator[Part]:
     tiny: tuple[str, ...] = ("--width", "64", "--depth", "2", "--heads", "2", "--rounds", "3")
     yield Part(name="update", module="benchmarks.kernels", small=tiny)
     against = ("--against-f32",)
-    yield Part(name="bfloat16", module="benchmarks.kernels", arguments=against, small=tiny)
+    yield Part(
+        name="bfloat16",
+        module="benchmarks.kernels",
+        arguments=against,
+        small=tiny,
+        needs_bfloat16=True,
+    )
     one_round = ("--rounds", "1")
     yield Part(name="sparse-kernels", module="benchmarks.sparse_kernels", small=one_round)
     little: tuple[str, ...] = ("--width", "64", "--depth", "1", "--seq-len", "32", *one_round)
@@ -91,6 +101,16 @@ def parts() -> Iterator[Part]:
         module="benchmarks.network_streams",
         small=("--rounds", "1", "--messages", "5"),
     )
+
+
+def measured_here(every: Iterable[Part]) -> Iterator[str]:
+    """Yield the names of the parts that this processor is held to; say which it is not."""
+    can_multiply = multiplies_bfloat16()
+    for part in every:
+        if part.needs_bfloat16 and not can_multiply:
+            print(f"{part.name} is left out: this processor does not multiply bfloat16")
+            continue
+        yield part.name
 
 
 def run(part: Part, *, is_small: bool) -> list[str]:
@@ -123,9 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(known))
         return 0
-    lines = [
-        line for name in options.only or known for line in run(known[name], is_small=options.small)
-    ]
+    wanted = options.only or list(measured_here(known.values()))
+    lines = [line for name in wanted for line in run(known[name], is_small=options.small)]
     print("\n== bars")
     print("\n".join(lines))
     return 1 if any(line.endswith("MISSED") for line in lines) else 0

@@ -1,7 +1,8 @@
-"""The Python environment of the baselines that we do not depend on ourselves: DeepSpeed's.
+"""What the parties need of a machine, and the Python environment of DeepSpeed.
 
-It is built when first needed, under `~/.cache/wsc/baselines` (or `WSC_BASELINES_VENV`), from
-`requirements.txt`. DeepSpeed compiles its CPU operators when it first runs, which needs g++.
+We do not depend on it ourselves, so its environment is built when first needed, from
+`requirements.txt`, under `~/.cache/wsc/baselines` (or `WSC_BASELINES_VENV`). DeepSpeed compiles its
+CPU operators when it first runs, which needs g++.
 """
 
 import os
@@ -15,6 +16,12 @@ REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 
 class BaselineMissingError(Exception):
     """A baseline cannot be run on this machine; the message says why."""
+
+
+def multiplies_bfloat16() -> bool:
+    """Return whether the processor has instructions for it; else libraries compute in float32."""
+    words = set(Path("/proc/cpuinfo").read_text().split())
+    return not words.isdisjoint({"avx512_bf16", "amx_bf16"})
 
 
 def require_compiler(baseline: str) -> None:

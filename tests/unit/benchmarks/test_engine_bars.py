@@ -1,9 +1,11 @@
 """The command that measures every bar of the engine: what it passes and what it fails."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.engine import DEMANDS, SHAPES, demands
-from benchmarks.engine_bars import Part, parts, run
+from benchmarks.engine_bars import Part, measured_here, parts, run
 
 
 @pytest.fixture
@@ -56,6 +58,18 @@ def test_a_table_is_a_part_where_something_is_demanded_of_it():
     assert {"cnn.ours", "cnn.compilers", "encoder.ours", "encoder.compilers"} <= names
     assert names.isdisjoint({"d512-128.ranks", "d768-128.client", "d1024.ours", "d1024.bfloat16"})
     assert names.isdisjoint({"cnn.client", "encoder.network"})
+
+
+@pytest.mark.parametrize(("flags", "is_measured"), [("avx2 fma", False), ("avx512_bf16", True)])
+def test_bfloat16_is_held_to_bars_where_the_processor_multiplies_it(
+    flags, is_measured, monkeypatch, capsys
+):
+    monkeypatch.setattr(Path, "read_text", lambda path: f"flags\t\t: fpu {flags} ht\n")
+    names = set(measured_here(parts()))
+    assert ({"bfloat16", "d512.bfloat16"} <= names) is is_measured
+    assert "d512.ours" in names
+    said = capsys.readouterr().out
+    assert ("bfloat16 is left out: this processor does not multiply" in said) is not is_measured
 
 
 def test_every_demand_is_made_of_some_shape():

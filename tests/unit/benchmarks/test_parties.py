@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from benchmarks.engine import SHAPES
+from benchmarks.engine_parties import checkouts
 from benchmarks.engine_parties.comparison import Comparison
 from benchmarks.engine_parties.party import memory_needed
 from benchmarks.engine_parties.until_parent_ends import ending_with_this_process
@@ -89,3 +90,11 @@ def test_a_party_that_does_not_fit_the_memory_is_missing_and_says_so():
 def test_needed_memory_is_near_what_was_measured(shape, num_processes, least, most):
     found = memory_needed(SHAPES[shape], num_processes=num_processes, num_replicas=1)
     assert least < found < most
+
+
+def test_another_checkout_and_its_parties_have_to_be_there(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        checkouts.main([str(tmp_path)])
+    assert f"{tmp_path} is no checkout of this repository" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="ours has our parties ours-2x1-ring, ours-2x1-mapped"):
+        checkouts.main([str(checkouts.THIS), "--party", "plain-2"])
