@@ -31,6 +31,7 @@ from appliance.management.options.settings_by_group import RunOptions
 from benchmarks.engine_parties.client_party import ClientParty
 from benchmarks.engine_parties.comparison import Comparison
 from benchmarks.engine_parties.engine_party import EngineParty
+from benchmarks.engine_parties.environment import multiplies_bfloat16
 from benchmarks.engine_parties.party import Party
 from benchmarks.engine_parties.step_profile import ProfiledParty, overhead, profile, rows
 from benchmarks.engine_parties.torch_party import TorchParty
@@ -409,6 +410,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if is_met and all(bar.is_met for bar in bars) else 1
 
 
+def _unfit() -> frozenset[str]:
+    """Return the groups that are measured here only if they are asked for."""
+    return NEEDS_CUDA if multiplies_bfloat16() else NEEDS_CUDA | {BFLOAT16}
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
@@ -418,7 +424,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--group",
         nargs="+",
         choices=sorted(GROUPS),
-        help="groups of parties; default: all without CUDA",
+        help="groups of parties; default: those that this machine is made for",
     )
     add("--rounds", type=int, help="rounds of turns; default: 9")
     add("--profile", action="store_true", help="show where a step's time goes, measure no bar")
@@ -428,7 +434,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.shape = options.shape or (["d512"] if options.quick or options.profile else [*SHAPES])
     options.group = options.group or (
-        ["ours"] if options.quick else [group for group in GROUPS if group not in NEEDS_CUDA]
+        ["ours"] if options.quick else [group for group in GROUPS if group not in _unfit()]
     )
     options.rounds = options.rounds or (3 if options.quick else 9)
     return options
