@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def test_the_demonstration_prints_what_the_readme_shows(tmp_path: Path) -> None:
     """
     environment = client_environment() | {"WSC_CLIENT_VENV": str(client_venv())}
     environment |= {"DEMO_STEPS": "10", "DEMO_RESUMED_STEPS": "2", "DEMO_WANT_LOSS": "4.5"}
-    environment["PATH"] = f"{ROOT}/.venv/bin:{os.environ['PATH']}"
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         [str(ROOT / "examples" / "demo.sh")],
         env=environment,

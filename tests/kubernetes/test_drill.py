@@ -9,6 +9,8 @@ namespace for all, test_deployment_page.py does the same by the page's commands.
 import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,7 +67,7 @@ def user(appliance, tmp_path):
     home = tmp_path / "home"
     shutil.copytree(ROOT / "examples" / "gpt", home / "gpt")
     given = client_environment() | {"HOME": str(home)}
-    given["PATH"] += f":{ROOT}/.venv/bin"
+    given["PATH"] += f":{Path(sys.executable).parent}"
     given["CSCONFIG_PATH"] = str(appliance.appliance.config_path)
     exports = "\n".join(
         f"export {name}='{given[name]}'" for name in ("HOME", "PATH", "CSCONFIG_PATH")
