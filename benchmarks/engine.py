@@ -424,7 +424,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--group",
         nargs="+",
         choices=sorted(GROUPS),
-        help="groups of parties; default: those that this machine is made for",
+        help="groups of parties; default: all but those of other hardware",
     )
     add("--rounds", type=int, help="rounds of turns; default: 9")
     add("--profile", action="store_true", help="show where a step's time goes, measure no bar")
