@@ -26,7 +26,7 @@ class CompileOptions:
     width_west_buf: int = 0
     width_east_buf: int = 0
     import_paths: tuple[str, ...] = ()
-    """Directories in which `<name>` modules are looked for before the built-in ones."""
+    """Directories in which files are looked for last, and `<name>` modules before our own."""
     fp16_format: str = "f16"
     max_inlined_iterations: int = 1000
     """Most turns of one loop that is unrolled."""

@@ -1,6 +1,7 @@
 """The command line of `cslc`."""
 
 import argparse
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from appliance.core.errors import UserError
 from appliance.csl.options import CompileOptions
 
 DEFAULT_OUTPUT = "out"
+IMPORT_VARIABLE = "CSL_IMPORT_PATH"
+"""Directories like those of `--import-path`, behind them, with colons between."""
 DEFAULT_EVENTS = 1 << 20
 """Events that a trace of the fabric keeps."""
 MAX_EVENTS = 1 << 24
@@ -89,12 +92,17 @@ def _options(found: argparse.Namespace) -> CompileOptions:
         channels=max(found.channels, 1) if found.memcpy else 0,
         width_west_buf=_natural(found.width_west_buf, "--width-west-buf"),
         width_east_buf=_natural(found.width_east_buf, "--width-east-buf"),
-        import_paths=tuple(found.import_path),
+        import_paths=(*found.import_path, *_import_paths_of_environment()),
         fp16_format=found.fp16_format,
         max_memory_mib=_positive(found.max_memory_mib, "--max-memory-mib"),
         warnings_as_errors=found.warnings_as_errors,
         **{name: value for name, value in limits.items() if value is not None},
     )
+
+
+def _import_paths_of_environment() -> tuple[str, ...]:
+    paths = os.environ.get(IMPORT_VARIABLE, "").split(os.pathsep)
+    return tuple(path for path in paths if path)
 
 
 def _natural(number: int, option: str) -> int:
@@ -157,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--channels", type=int, default=0, metavar="N", help="I/O channels of memcpy, 1 to 16")
     add("--width-west-buf", type=int, default=0, metavar="N", help="columns of input buffer")
     add("--width-east-buf", type=int, default=0, metavar="N", help="columns of output buffer")
-    add("--import-path", action="append", default=[], metavar="DIR", help="where <modules> are")
+    add("--import-path", action="append", default=[], metavar="DIR", help="where else files are")
     add("--fp16-format", choices=("f16", "cb16", "bf16"), default="f16", help="16-bit float format")
     add("--sdk-version", choices=("1.4", "2.10", "any"), default="any", help="language version")
     add("--output-json", nargs="?", const="", metavar="PATH", help="write out.json there, too")

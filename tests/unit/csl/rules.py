@@ -176,6 +176,7 @@ RULES = (
     Rule("params.type", "A param with a type takes values of it only, functions too.", _FILES, _FILES, "param 'f': expected type 'fn() void', got: 'fn(u16) void'"),
     Rule("params.unknown", "A param that the module lacks is a warning.", "test_layout.test_unknown_parameters_are_a_warning", "test_layout.test_unknown_parameters_are_a_warning", "has no param 'm'"),
     Rule("modules.path", "A module is found beside the file that imports it.", "test_comptime.test_params_are_given_by_the_importer", _NO_LAYOUT, "there is no file 'no.csl'"),
+    Rule("modules.search", "A file is looked for beside the importing file, beside the main file, then in the import paths.", "test_imports.test_a_file_is_looked_for_in_order", "test_imports.test_a_file_that_is_nowhere_is_an_error_with_the_places", "looked for kernel/util.csl, util.csl, lib/util.csl"),
     Rule("modules.library", "A name in angle brackets is a library.", _D_TOP, _NO_LAYOUT, "there is no library '<no>'"),
     Rule("modules.copies", "Every import has globals of its own.", "test_comptime.test_every_import_has_globals_of_its_own", "test_diagnostics_fabric.test_a_rule_of_whole_programs", "imports nest more than 64 levels deep"),
     Rule("modules.layout", "The layout block of an imported file is ignored.", _FILES, _FILES, "undeclared identifier 'nope'"),

@@ -34,6 +34,14 @@ def test_memcpy_without_a_number_of_channels_has_one():
     assert parse(["a.csl", "--memcpy", "--channels=3"]).options.channels == 3
 
 
+def test_import_paths_of_the_environment_come_behind_those_of_the_command(monkeypatch):
+    monkeypatch.setenv("CSL_IMPORT_PATH", "c:/d::")
+    found = parse(["a.csl", "--import-path", "a", "--import-path=b"])
+    assert found.options.import_paths == ("a", "b", "c", "/d")
+    monkeypatch.delenv("CSL_IMPORT_PATH")
+    assert parse(["a.csl"]).options.import_paths == ()
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -1,7 +1,6 @@
 """`@import_module`, and what a program may ask about its rectangle and machine."""
 
 import json
-from posixpath import dirname, join, normpath
 from typing import Any
 
 from appliance.csl.builtins.registry import (
@@ -34,8 +33,7 @@ def _import_module(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
     importer = frame.module.unit.source.path
     full = session.resolve(path, importer)
     if full is None:
-        kind = "library" if path.startswith("<") else "file"
-        frame.fail(node.arguments[0], f"there is no {kind} '{path}'")
+        frame.fail(node.arguments[0], session.not_found(path, importer))
     unit = session.unit(full)
     assert unit is not None
     if unit.has_errors:
@@ -128,10 +126,12 @@ def _struct(fields: dict[str, Any]) -> Const:
 def _import_comptime_value(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     type_ = type_argument(node, 0, frame)
     path = string_argument(node, 1, frame).decode("utf-8", "replace")
-    full = normpath(join(dirname(frame.module.unit.source.path), path))
-    text = frame.world.session.loader.read(full)
+    session = frame.world.session
+    importer = frame.module.unit.source.path
+    texts = (session.loader.read(found) for found in session.candidates(path, importer))
+    text = next((found for found in texts if found is not None), None)
     if text is None:
-        frame.fail(node.arguments[1], f"there is no file '{path}'")
+        frame.fail(node.arguments[1], session.not_found(path, importer))
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -54,7 +54,7 @@ def _resolved(path: str, node: tree.BuiltinCall, frame: Frame) -> str:
     if full is None:
         full = session.resolve(path, key[1])
         if full is None:
-            frame.fail(node.arguments[2], f"there is no file '{path}'")
+            frame.fail(node.arguments[2], session.not_found(path, key[1]))
         session.resolved[key] = full
     return full
 

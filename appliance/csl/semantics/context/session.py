@@ -117,16 +117,33 @@ class Session:
         return found
 
     def resolve(self, path: str, importer: str) -> str | None:
-        """The full path that an import of `importer` means; None if there is no such file."""
+        """The full path that an import of `importer` means; None if there is no such file.
+
+        A file is looked for beside the importing file, then beside the main file, then in the
+        import paths; a `<name>` in the import paths, then among the libraries.
+        """
         if path.startswith("<") and path.endswith(">"):
             return self._resolve_library(path[1:-1])
-        name = path if path.endswith(".csl") else path + ".csl"
-        base = "" if isabs(path) else dirname(importer)
-        for candidate in (path, name):
-            full = normpath(join(base, candidate))
-            if self.unit(full) is not None:
-                return full
+        for name in (path, path if path.endswith(".csl") else path + ".csl"):
+            for full in self.candidates(name, importer):
+                if self.unit(full) is not None:
+                    return full
         return None
+
+    def candidates(self, path: str, importer: str) -> tuple[str, ...]:
+        """Where a file that `importer` names may be, in the order of the search."""
+        if isabs(path):
+            return (normpath(path),)
+        directories = (dirname(importer), dirname(self.main), *self.options.import_paths)
+        return tuple(dict.fromkeys(normpath(join(each, path)) for each in directories))
+
+    def not_found(self, path: str, importer: str) -> str:
+        """The text of the error for a file that is in none of these places."""
+        if path.startswith("<"):
+            return f"there is no library '{path}'"
+        looked = self.candidates(path, importer)
+        places = f"; looked for {', '.join(looked)}" if len(looked) > 1 else ""
+        return f"there is no file '{path}'{places}"
 
     def _resolve_library(self, name: str) -> str | None:
         file = name if name.endswith(".csl") else name + ".csl"
