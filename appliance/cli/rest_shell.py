@@ -4,11 +4,13 @@ import asyncio
 import socket
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from appliance.api.app import create_app
 from appliance.api.slow_senders import MAX_CONNECTIONS, TimedHttp
 from appliance.dashboard.pages import install_pages
 from appliance.management.access.certificate_reload import CertificateReload
+from appliance.management.access.certificates import Certificates
 from appliance.management.server import Management
 
 _GRACE_SECONDS = 3
@@ -20,6 +22,26 @@ def let_in(listener: socket.socket) -> None:
     listener.listen()
 
 
+def http_config(app: ASGIApp, tls: Certificates | None) -> uvicorn.Config:
+    """Return how an application is served.
+
+    No header says from where a request comes: uvicorn would believe those that come from loopback,
+    the port that they name included, and every user of this machine can send them.
+    """
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        http=TimedHttp,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        proxy_headers=False,
+        ssl_certfile=tls.certificate if tls else None,
+        ssl_keyfile=tls.key if tls else None,
+    )
+
+
 async def serve_rest(
     management: Management, listener: socket.socket, is_ended: asyncio.Event
 ) -> None:
@@ -27,17 +49,7 @@ async def serve_rest(
     services = management.services
     rest, tls = create_app(services, hosts=management.rest_hosts), services.tls
     install_pages(rest)
-    config = uvicorn.Config(
-        rest,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        http=TimedHttp,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-        ssl_certfile=tls.certificate if tls else None,
-        ssl_keyfile=tls.key if tls else None,
-    )
+    config = http_config(rest, tls)
     if tls is not None:
         config.load()
         assert config.ssl is not None
