@@ -234,6 +234,8 @@ SERVICES = (
 """Services of the machine that libraries call, as `csl.program` names them. Those from
 `unblock_command_stream` to `config_write` take effect in their own cycle."""
 
+MAX_ARGUMENTS = 16
+"""Most arguments of a function that the host calls."""
 OPERANDS_PER_SITE = 9
 OPERAND_SITE = np.dtype([("kind", "u1"), ("file", "u1"), ("slot", "<u2")])
 SETTINGS = np.dtype(

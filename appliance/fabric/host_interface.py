@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.csl.program import NO_CODE, Program
+from appliance.csl.program import NO_CODE, MachineType, Program, Scalar
+from appliance.fabric.bytecode import MAX_ARGUMENTS
 from appliance.fabric.commands import (
     Command,
     CopyIn,
@@ -312,7 +313,6 @@ class Simulator:
 
     def _launch(self, command: Launch) -> None:
         symbol = self._symbols.rpc(command.function, "Func")
-        words = np.array(command.arguments or (0,), dtype=np.uint32)
         grid = self._program.grid
         self._kernel.reset_streams(self._handle)
         self._launched, self._launch_name = 0, symbol.name
@@ -325,10 +325,24 @@ class Simulator:
             function = functions[code]
             if function is None:
                 raise UnknownSymbolError(f"{symbol.name!r} is exported as data, not a function.")
-            count = len(command.arguments)
+            words = np.array(self._arguments(code, function, command), dtype=np.uint64)
             address = ctypes.c_void_p(words.ctypes.data)
-            self._kernel.call(self._handle, number, function, address, count)
+            # The command reaches a PE a cycle after its western neighbour, as a wavelet would.
+            delay = number % grid.width
+            self._kernel.call(self._handle, number, function, address, len(words), delay)
             self._launched += 1
+
+    def _arguments(self, code: int, function: int, command: Launch) -> list[int]:
+        """Return what a function's parameters hold: words of the host, extended by their types."""
+        callee = self._program.classes[code].functions[function]
+        kinds = callee.registers[: callee.num_parameters]
+        words = command.arguments
+        if len(words) != len(kinds) or len(words) > MAX_ARGUMENTS:
+            raise UnknownSymbolError(
+                f"{callee.name!r} takes {len(kinds)} argument(s), of which the host can pass "
+                f"{MAX_ARGUMENTS}; {len(words)} given."
+            )
+        return [_as_register(word, kind) for word, kind in zip(words, kinds, strict=True)]
 
     def _copy(self, issued: _Issued) -> None:
         command = issued.command
@@ -448,6 +462,14 @@ class Simulator:
         base = self._kernel.memory(self._handle, y * self._program.grid.width + x)
         assert base is not None
         return base + address
+
+
+def _as_register(word: int, kind: MachineType) -> int:
+    """Return the 64 bits that a register holds of a word whose low bits have a type."""
+    bits = kind.bits if isinstance(kind, Scalar) else 16
+    low = word & ((1 << bits) - 1)
+    is_negative = isinstance(kind, Scalar) and kind.is_signed and low >> (bits - 1)
+    return (low - (1 << bits)) & _FOREVER if is_negative else low
 
 
 def _printed(records: bytes) -> list[tuple[int, int, str]]:

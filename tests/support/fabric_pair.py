@@ -77,9 +77,10 @@ class FastFabric:
         self.kernel.free(self.handle)
 
     def launch(self, functions: dict[int, int]) -> None:
-        """Have PEs call a function: its number by PE."""
+        """Have PEs call a function, its number by PE, each column a cycle after the one before."""
         for number, function in functions.items():
-            self.kernel.call(self.handle, number, function, None, 0)
+            delay = number % self.program.grid.width
+            self.kernel.call(self.handle, number, function, None, 0, delay)
 
     def feed(self, feed: Feed) -> None:
         """Have the host send words."""

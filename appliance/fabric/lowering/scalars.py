@@ -139,7 +139,11 @@ def load(body: Body, i: Load) -> None:
     """Lower a read of memory."""
     base, offset = body.address(i.address)
     kind = body.type_of(i.dest)
-    body.code.emit(load_op(kind), body.slot(i.dest), base, imm=offset + i.offset)
+    dest = body.slot(i.dest)
+    body.code.emit(load_op(kind), dest, base, imm=offset + i.offset)
+    if isinstance(kind, Scalar) and kind.kind in ("int", "uint") and kind.bits not in (16, 32, 64):
+        # The host and DSD operations write whole words, of which the type may have fewer bits.
+        body.code.emit(_extension(kind), dest, dest, imm=kind.bits, cost=0)
 
 
 def load_op(kind: MachineType) -> Op:

@@ -41,7 +41,7 @@ static int handler_task(const Pe *pe, Candidate *found) {
 static int pick_task(Machine *m, Pe *pe, u64 now, Candidate *best) {
     Candidate list[8 + 1 + 64];
     u32 n = 0;
-    if (pe->has_call) { *best = (Candidate){TASK_CALL, pe->call_function, 0}; return 1; }
+    if (pe->has_call && pe->call_at <= now) { *best = (Candidate){TASK_CALL, pe->call_function, 0}; return 1; }
     if ((pe->teardown_pending | pe->flush_pending) && handler_task(pe, list)) n++;
     for (u32 held = pe->in_mask; held; held &= held - 1)
         n += (u32)wavelet_task(m, pe, (u32)__builtin_ctz(held), now, list + n);
@@ -209,6 +209,7 @@ static void schedule_next(Machine *m, Pe *pe, u64 now) {
         const u64 at = h->start + (h->first + h->position) / m->channel_words;
         if (at > now && at < next) next = at;
     }
+    if (UNLIKELY(pe->has_call) && pe->call_at > now && pe->call_at < next) next = pe->call_at;
     if (next != NEVER) schedule(m, pe, next);
 }
 

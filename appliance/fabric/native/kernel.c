@@ -215,15 +215,16 @@ u8 *fabric_memory(Machine *m, u32 number) {
     return pe->memory;
 }
 
-/* Has the PE call a function when its main thread is free. */
-void fabric_call(Machine *all, u32 number, u32 function, const u32 *arguments, u32 count) {
+/* Has the PE call a function when its main thread is free, `delay` cycles after the next at the earliest. */
+void fabric_call(Machine *all, u32 number, u32 function, const u64 *arguments, u32 count, u32 delay) {
     Machine *m = band_of(all, number);
     Pe *pe = pe_at(m, number);
     pe->has_call = 1;
     pe->command_ready = 0;
     pe->call_function = function;
-    for (u32 k = 0; k < count && k < 16; k++) pe->call_arguments[k] = arguments[k];
-    schedule(m, pe, m->now + 1);
+    for (u32 k = 0; k < count && k < MAX_ARGUMENTS; k++) pe->call_arguments[k] = arguments[k];
+    pe->call_at = m->now + 1 + delay;
+    schedule(m, pe, pe->call_at);
 }
 
 void fabric_stream(Machine *all, u32 number, u32 color, u32 is_in, u32 *data, u32 total, u32 first) {

@@ -27,7 +27,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "fabric_start": (None, (_P,)),
     "fabric_run": (_U32, (_P, _U64, _U32, _U64, _U64)),
     "fabric_memory": (_P, (_P, _U32)),
-    "fabric_call": (None, (_P, _U32, _U32, _P, _U32)),
+    "fabric_call": (None, (_P, _U32, _U32, _P, _U32, _U32)),
     "fabric_stream": (None, (_P, _U32, _U32, _U32, _P, _U32, _U32)),
     "fabric_reset_streams": (None, (_P,)),
     "fabric_trace": (_U32, (_P, _U64)),

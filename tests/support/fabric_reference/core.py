@@ -46,6 +46,7 @@ class Core:
     is_wse3: bool
     reverse_tasks: bool = False
     call: tuple[int, tuple[int, ...]] | None = None
+    call_at: int = 0
     last_task: int = 0
     next_thread: int = 0
     busy_until: int = 0
@@ -130,7 +131,7 @@ class Core:
     # --- tasks
 
     def _choose(self, now: int) -> Ready | None:
-        if self.call is not None:
+        if self.call is not None and now >= self.call_at:
             return Ready(0, "call", self.call[0])
         ready = [*self._handlers(), *self._wavelet_tasks(now), *self._local_tasks()]
         return min(ready, key=self._turn, default=None)

@@ -164,11 +164,12 @@ class Fabric:
     # --- the host
 
     def launch(self, functions: dict[int, int], arguments: tuple[int, ...] = ()) -> None:
-        """Have every PE call a function: number of the function by PE."""
+        """Have PEs call a function, its number by PE, each column a cycle after the one before."""
         for number, function in functions.items():
             core = self.cores[number]
             if core is not None:
                 core.call = (function, arguments)
+                core.call_at = self.now + 1 + self._place(number)[0]
 
     def stream_in(self, number: int, color: int, words: list[int], first: int = 0) -> None:
         """Send words to a PE."""

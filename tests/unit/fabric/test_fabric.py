@@ -110,14 +110,15 @@ def chain(
     return result.reshape(-1).view(np.float32), cycles
 
 
-def test_a_chain_sums_and_takes_six_cycles_a_pe_and_one_an_element() -> None:
+def test_a_chain_sums_and_takes_seven_cycles_a_pe_and_one_an_element() -> None:
+    """The seventh is the launch's, which travels east to where the chain begins."""
     result, short = chain(3, 16)
     wanted = sum(np.arange(16, dtype=np.float32) + 16 * place for place in range(3))
     assert (result == wanted).all()
     _, longer = chain(3, 80)
     _, wider = chain(19, 16)
     assert longer - short == 64
-    assert wider - short == 16 * (2 * RAMP_CYCLES + 2)
+    assert wider - short == 16 * (2 * RAMP_CYCLES + 2 + 1)
 
 
 def test_the_order_of_tasks_changes_no_result() -> None:

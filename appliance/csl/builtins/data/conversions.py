@@ -97,20 +97,18 @@ def _known_bitcast(value: Const, to: Type) -> Const:
         if isinstance(to, t.PointerType):
             return Const(to, raw)
         raw = raw.address.address
-    base = value.type.base if isinstance(value.type, t.EnumType) else value.type
-    bits = numbers.to_bits(raw, base)
+    bits = numbers.bits_of(raw, value.type)
     if isinstance(to, t.PointerType):
         return Const(to, Pointer(None, bits))
-    return Const(to, numbers.from_bits(bits, to.base if isinstance(to, t.EnumType) else to))
+    return Const(to, numbers.of_bits(bits, to))
 
 
 def _bits(type_: Type, node: tree.BuiltinCall, frame: Frame) -> int:
     if isinstance(type_, t.IntType | t.FloatType):
         return type_.bits
-    if isinstance(type_, t.EnumType):
-        return type_.base.bits
-    if type_ is t.BOOL:
-        return 1
+    width = t.bit_width(type_)
+    if width is not None:
+        return width
     if type_.machine == POINTER:
         return 16
     frame.fail(node, f"'@bitcast' does not apply to '{type_}'")
@@ -180,7 +178,7 @@ def _get_int(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Val
 def _has_field(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     type_ = place_of(node.arguments[0], frame).type
     name = string_argument(node, 1, frame).decode("utf-8", "replace")
-    return boolean(isinstance(type_, t.StructType) and name in type_.index)
+    return boolean(isinstance(type_, t.StructType | t.PackedType) and name in type_.index)
 
 
 @builtin("field", 2)
@@ -198,7 +196,7 @@ def _field_place(node: tree.BuiltinCall, frame: Frame) -> Place:
         value = evaluate(node.arguments[0], frame)
         assert isinstance(value, Const)
         return as_place(value.value.member(name, frame, node.arguments[1].start))
-    if not isinstance(type_, t.StructType) or name not in type_.index:
+    if not isinstance(type_, t.StructType | t.PackedType) or name not in type_.index:
         frame.fail(node, f"type '{type_}' has no field '{name}'")
     return part_of(operand, type_.index[name])
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from appliance.csl.semantics.context.frames import FunctionValue
 from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.numbers import known_field
 from appliance.csl.semantics.values.types import StructType, Type
 from appliance.csl.semantics.values.values import DIRECTIONS, Const, Value
 
@@ -30,6 +31,12 @@ def _text(type_: Type, value: Any) -> str:  # noqa: ANN401 - see Const
     if isinstance(type_, StructType):
         names = [f".{name} = " for name in type_.field_names] or [""] * len(value)
         texts = [f"{name}{text_of(item)}" for name, item in zip(names, value, strict=True)]
+        return f".{{ {', '.join(texts)} }}"
+    if isinstance(type_, t.PackedType):
+        fields = [
+            _text(each, known_field(type_, at, value)) for at, each in enumerate(type_.field_types)
+        ]
+        texts = [f".{name} = {text}" for name, text in zip(type_.field_names, fields, strict=True)]
         return f".{{ {', '.join(texts)} }}"
     if isinstance(type_, t.ArrayType):
         shown = [_text(type_.element, item) for item in value[:16]]

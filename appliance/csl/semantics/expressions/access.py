@@ -6,8 +6,10 @@ from appliance.csl.program.instructions import Copy
 from appliance.csl.program.operands import Register
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.evaluate import materialized, needs_code, operand_of
+from appliance.csl.semantics.expressions.packed import field_value, with_field
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.place_kinds import (
+    Bits,
     Cell,
     Fields,
     Fixed,
@@ -45,6 +47,8 @@ def load(operand: Place, node: tree.Node, frame: Frame) -> Value:
             return struct_value(operand.type, tuple([load(p, node, frame) for p in places]))
         case Memory():
             return _load_memory(operand, node, frame)
+        case Bits(container=container, at=at):
+            return field_value(load(container, node, frame), at, node, frame)
 
 
 def _in_register(type_: Type, register: Register, node: tree.Node, frame: Frame) -> Value:
@@ -141,6 +145,9 @@ def store(place: Place, value: Value, node: tree.Node, frame: Frame) -> None:
                 store(part, item, node, frame)
         case Memory():
             _store_memory(place, value, node, frame)
+        case Bits(container=container, at=at):
+            whole = load(container, node, frame)
+            store(container, with_field(whole, at, value, node, frame), node, frame)
 
 
 def _store_cell(cell: Cell, value: Value, node: tree.Node, frame: Frame) -> None:

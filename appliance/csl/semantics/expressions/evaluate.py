@@ -114,7 +114,7 @@ def _coerced(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value | N
     if type_ is t.COMPTIME_INT or type_ is t.COMPTIME_FLOAT:
         assert isinstance(value, Const)
         return _adapted(value, to, node, frame)
-    rule = _RULES.get(to.__class__)
+    rule = RULES.get(to.__class__)
     if rule is not None:
         return rule(value, to, node, frame)
     if to is t.COMPTIME_STRUCT and isinstance(type_, t.StructType):
@@ -271,7 +271,7 @@ def _to_array(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value | 
     return Const(to, [item.value for item in items if isinstance(item, Const)])
 
 
-_RULES: dict[type, Callable[[Value, Type, tree.Node, Frame], Value | None]] = {
+RULES: dict[type, Callable[[Value, Type, tree.Node, Frame], Value | None]] = {
     t.IntType: _to_int,
     t.FloatType: _to_float,
     t.PointerType: _to_pointer,
@@ -279,6 +279,7 @@ _RULES: dict[type, Callable[[Value, Type, tree.Node, Frame], Value | None]] = {
     t.StructType: _to_struct,
     t.ArrayType: _to_array,
 }
+"""How a value becomes one of a kind of types; None where it does not without `@as`."""
 
 
 def operand_of(value: Value, node: tree.Node, frame: Frame) -> Operand:

@@ -4,6 +4,7 @@ from appliance.csl.diagnostics import did_you_mean
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.access import stable, store
 from appliance.csl.semantics.expressions.evaluate import coerce, evaluate, handles, type_of_node
+from appliance.csl.semantics.expressions.packed import packed_value
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.place_kinds import Memory
 from appliance.csl.semantics.values.types import Type
@@ -43,7 +44,7 @@ def _value(node: tree.Initializer, frame: Frame, expected: Type | None) -> Value
     if node.type is None:
         return _anonymous(node, frame, expected)
     type_ = type_of_node(node.type, frame)
-    if isinstance(type_, t.StructType):
+    if isinstance(type_, t.StructType | t.PackedType):
         return _struct(node, type_, frame)
     if isinstance(type_, t.ArrayType):
         return _array(node, type_, frame)
@@ -73,14 +74,14 @@ def _anonymous(node: tree.Initializer, frame: Frame, expected: Type | None) -> V
 def _wanted(expected: Type | None, name: str | None, at: int) -> Type | None:
     if isinstance(expected, t.ArrayType):
         return expected.element
-    if not isinstance(expected, t.StructType):
+    if not isinstance(expected, t.StructType | t.PackedType):
         return None
     if name is not None:
         at = expected.index.get(name, -1)
     return expected.field_types[at] if 0 <= at < len(expected.field_types) else None
 
 
-def _struct(node: tree.Initializer, type_: t.StructType, frame: Frame) -> Value:
+def _struct(node: tree.Initializer, type_: t.StructType | t.PackedType, frame: Frame) -> Value:
     given: dict[str, Value] = {}
     for field in node.fields:
         if field.name is None:
@@ -97,6 +98,8 @@ def _struct(node: tree.Initializer, type_: t.StructType, frame: Frame) -> Value:
             return POISON
         value = coerce(value, wanted, field.value, frame, f"field '{field.name}'")
         given[field.name] = stable(value, field, frame)
+    if isinstance(type_, t.PackedType):
+        return packed_value(type_, given, node, frame)
     missing = [name for name in type_.field_names if name not in given]
     if type_.is_union:
         frame.fail(node, "a union cannot be made of fields here; assign one of them")

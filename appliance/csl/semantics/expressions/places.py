@@ -18,6 +18,7 @@ from appliance.csl.semantics.expressions.evaluate import (
 )
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.place_kinds import (
+    Bits,
     Cell,
     Fields,
     Fixed,
@@ -108,9 +109,9 @@ def _module_of(value: Value, frame: Frame) -> Scope:
 def field_place(operand: Place, node: tree.Member, frame: Frame) -> Place:
     """A field of a struct."""
     type_ = operand.type
-    if isinstance(type_, t.PointerType) and isinstance(type_.target, t.StructType):
+    if isinstance(type_, t.PointerType) and isinstance(type_.target, t.StructType | t.PackedType):
         frame.fail(node, f"'{type_}' is a pointer; write '.*.{node.name}'")
-    if not isinstance(type_, t.StructType):
+    if not isinstance(type_, t.StructType | t.PackedType):
         frame.fail(node, f"type '{type_}' has no member '{node.name}'")
     at = type_.index.get(node.name)
     if at is None:
@@ -260,6 +261,8 @@ def in_memory(operand: Place, node: tree.Node, frame: Frame) -> Memory:
         if isinstance(value, Const) and is_placeable:
             placed = frame.world.pooled(value, frame, node)
             return Memory(value.type, placed, None, 0, is_const=True)
+    if isinstance(operand, Bits):
+        frame.fail(node, f"a field of '{operand.container.type}' is bits of it, without an address")
     frame.fail(node, f"a value of type '{operand.type}' has no address")
 
 

@@ -72,13 +72,15 @@ def _struct_type(node: tree.StructType, frame: Frame, expected: Type | None) -> 
             frame.fail(field, f"field '{field.name}' is defined twice")
     field_types = [_type(field.type, frame) for field in node.fields]
     key = (node, tuple(field_types))
+    if node.packed:
+        return type_value(_packed(node, names, field_types, key, frame))
 
     def make() -> t.StructType:
         source = frame.module.unit.source
         line = source.line_column(node.start)[0]
         made = t.StructType(
             f"{node.kind} ({source.path}:{line})", names, field_types, key, is_tuple=False,
-            is_union=node.kind == "union", is_packed=node.packed,
+            is_union=node.kind == "union",
         )  # fmt: skip
         made.index.update({name: at for at, name in enumerate(names)})
         t.count_fields(made)
@@ -87,6 +89,22 @@ def _struct_type(node: tree.StructType, frame: Frame, expected: Type | None) -> 
         return made
 
     return type_value(_nominal(key, make, frame))
+
+
+def _packed(
+    node: tree.StructType, names: tuple[str, ...], types: list[Type], key: object, frame: Frame
+) -> Type:
+    for item, type_ in zip(node.fields, types, strict=True):
+        if t.bit_width(type_) is None:
+            allowed = "numbers of the machine, bool, enums and packed types"
+            frame.fail(item, f"a packed {node.kind} has fields of {allowed}, not '{type_}'")
+    source = frame.module.unit.source
+    name = f"packed {node.kind} ({source.path}:{source.line_column(node.start)[0]})"
+    made = t.packed_type(name, names, types, key, is_union=node.kind == "union")
+    if not 1 <= made.bits <= t.MAX_PACKED_BITS:
+        text = f"a packed {node.kind} of {made.bits} bits; it has 1 to {t.MAX_PACKED_BITS}"
+        frame.fail(node, text)
+    return _nominal(key, lambda: made, frame)
 
 
 def _nominal(key: object, make: Callable[[], Type], frame: Frame) -> Type:

@@ -73,7 +73,8 @@ class Image:
         if code is not None:
             struct.pack_into(f"<{code}", self.bytes, offset, value)
             return
-        bits = numbers.to_bits(value, type_)
+        # An integer fills its slot with its sign: what reads the slot reads a value of the type.
+        bits = int(value) if isinstance(value, int) else numbers.to_bits(value, type_)
         size = machine.num_bytes
         self.bytes[offset : offset + size] = (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 

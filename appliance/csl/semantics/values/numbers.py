@@ -163,6 +163,26 @@ def convert(value: Any, to: Type) -> Any:  # noqa: ANN401 - int, float or bool
     return int(value)
 
 
+def bits_of(value: Any, type_: Type) -> int:  # noqa: ANN401 - int, float or bool
+    """The bits of a number, enum or packed value: as many as `t.bit_width` says."""
+    if isinstance(type_, t.PackedType):
+        bits: int = value
+        return bits
+    return to_bits(value, type_.base if isinstance(type_, t.EnumType) else type_)
+
+
+def of_bits(bits: int, type_: Type) -> Any:  # noqa: ANN401 - int, float or bool
+    """The number, enum or packed value that these bits are; higher ones do not count."""
+    if isinstance(type_, t.PackedType):
+        return bits & ((1 << type_.bits) - 1)
+    return from_bits(bits, type_.base if isinstance(type_, t.EnumType) else type_)
+
+
+def known_field(type_: t.PackedType, at: int, whole: int) -> Any:  # noqa: ANN401 - as above
+    """A field of a packed value."""
+    return of_bits(whole >> type_.shifts[at], type_.field_types[at])
+
+
 def to_bits(value: Any, type_: Type) -> int:  # noqa: ANN401 - int, float or bool
     """The bits of a number, as an unsigned integer."""
     if isinstance(value, bool):

@@ -89,12 +89,25 @@ class Fixed:
         self.variable = variable
 
 
-Place = Cell | InRegister | Fields | Memory | Fixed
+class Bits:
+    """A field of a packed struct or union, by its number: some bits of `container`."""
+
+    __slots__ = ("at", "container", "type")
+
+    def __init__(self, container: "Place", at: int) -> None:
+        whole: Type = container.type
+        assert isinstance(whole, t.PackedType)
+        self.type: Type = whole.field_types[at]
+        self.container = container
+        self.at = at
+
+
+Place = Cell | InRegister | Fields | Memory | Fixed | Bits
 
 
 def as_place(binding: object) -> "Place":
     """A local or global binding as a place."""
-    if isinstance(binding, Cell | InRegister | Fields | Memory | Fixed):
+    if isinstance(binding, Cell | InRegister | Fields | Memory | Fixed | Bits):
         return binding
     if isinstance(binding, GlobalVariable):
         return Memory(binding.type, binding, None, 0, is_const=binding.is_const)
@@ -106,6 +119,8 @@ def as_place(binding: object) -> "Place":
 def part_of(operand: Place, at: int) -> Place:
     """A field of a struct or tuple by its number."""
     type_ = operand.type
+    if isinstance(type_, t.PackedType):
+        return Bits(operand, at)
     assert isinstance(type_, t.StructType)
     field_type = type_.field_types[at]
     match operand:

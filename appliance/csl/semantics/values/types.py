@@ -133,7 +133,22 @@ class StructType(Type):
     identity: object
     is_tuple: bool
     is_union: bool = False
-    is_packed: bool = False
+    index: dict[str, int] = field(default_factory=dict, init=False)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PackedType(Type):
+    """A packed struct or union: one number, and `shifts` says which bits each field is.
+
+    The first field of a struct is its lowest bits; the fields of a union all begin at bit 0.
+    """
+
+    field_names: tuple[str, ...]
+    field_types: list[Type]
+    identity: object
+    is_union: bool
+    bits: int
+    shifts: tuple[int, ...]
     index: dict[str, int] = field(default_factory=dict, init=False)
 
 
@@ -316,6 +331,32 @@ def count_fields(made: StructType) -> None:
 
 def _short(name: str) -> str:
     return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 4]}...}}"
+
+
+MAX_PACKED_BITS = 64
+"""Most bits of a packed struct or union: what a register holds."""
+
+
+def bit_width(type_: Type) -> int | None:
+    """Bits that a value has in a packed struct; None for types that cannot be in one."""
+    if isinstance(type_, IntType | FloatType | PackedType):
+        return None if type_.machine is None else type_.bits
+    if isinstance(type_, EnumType):
+        return type_.base.bits
+    return 1 if type_ is BOOL else None
+
+
+def packed_type(
+    name: str, names: tuple[str, ...], types: list[Type], identity: object, *, is_union: bool
+) -> PackedType:
+    """A packed struct or union of fields that have a `bit_width`."""
+    widths = [bit_width(type_) or 0 for type_ in types]
+    shifts = tuple(0 if is_union else sum(widths[:at]) for at in range(len(widths)))
+    bits = max(widths, default=0) if is_union else sum(widths)
+    made = PackedType(name, names, types, identity, is_union, bits, shifts)
+    made.index.update({name: at for at, name in enumerate(names)})
+    made.machine = Scalar("uint", bits)
+    return made
 
 
 def is_comptime_only(type_: Type) -> bool:
