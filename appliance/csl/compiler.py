@@ -15,7 +15,7 @@ from appliance.csl.diagnostics import (
     TooManyErrorsError,
 )
 from appliance.csl.options import CompileOptions, SourceLoader
-from appliance.csl.program.code import CodeClass, QueueInitialisation
+from appliance.csl.program.code import CodeClass
 from appliance.csl.program.placement import (
     NO_CODE,
     ColorConfiguration,
@@ -30,6 +30,7 @@ from appliance.csl.semantics.context.texts import text_of
 from appliance.csl.semantics.expressions import initializers, operators, type_expressions
 from appliance.csl.semantics.expressions.modules import Module
 from appliance.csl.semantics.results.layout import NOT_SET, LayoutWorld
+from appliance.csl.semantics.results.queues import initialise_queues
 from appliance.csl.semantics.results.tile import TileWorld, run_comptime_blocks, run_modules
 from appliance.csl.semantics.statements import calls, control, loops
 from appliance.csl.semantics.statements.statements import run_block
@@ -243,7 +244,7 @@ def _compile_class(
     world.compile_pending()
     run_modules(world, run_comptime_blocks)
     world.compile_pending()
-    _initialise_queues(world)
+    initialise_queues(world)
     texts = [f".{name} = {text_of(value)}" for name, value in arguments.items()]
     code = world.finish(file, f".{{ {', '.join(texts)} }}", root)
     return code, world.colors
@@ -255,25 +256,6 @@ def _warn_unknown(root: Module, arguments: dict[str, Const], origin: Note) -> No
         if not isinstance(declared, tree.Declaration) or declared.kind != "param":
             text = f"'{root.unit.source.path}' has no param '{name}'"
             root.world.session.report(Diagnostic(Severity.WARNING, text, origin.span))
-
-
-def _initialise_queues(world: TileWorld) -> None:
-    """A queue that a DSD uses and nothing initialises carries the DSD's color (old dialect).
-
-    One whose DSD names no color is a fault once a PE uses it: PEs may share code of which some
-    run a part only, and need no queues for the rest.
-    """
-    for (output, queue), used in world.used_queues.items():
-        if (output, queue) in world.queues or used.color is None:
-            continue
-        if not output and world.session.options.dialect == "2.10":
-            text = f"input queue {queue} is not initialised; '.fabric_color' no longer does that"
-            used.frame.error(used.node, f"{text}, call @initialize_queue")
-            continue
-        world.queues[output, queue] = QueueInitialisation(
-            output=output, queue=queue, color=used.color, priority="default", control_table=None,
-            automatic=True, position=used.frame.position(used.node),
-        )  # fmt: skip
 
 
 def _program(

@@ -354,6 +354,7 @@ CLASS_IMAGE = np.dtype(
     + [("blocked_queue", "<u8")]
     + [(name, "u1", (NUM_QUEUES,)) for name in ("input_color", "output_color", "input_priority")]
     + [("control_table", "u1", (NUM_QUEUES,)), ("start", "<u4"), ("reserved", "<u4")]
+    + [("queue_of_color", "u1", (NUM_COLORS,))]
 )
 """A code class as the kernel reads it: addresses of its tables, counts, start state."""
 TRACE_EVENT = np.dtype(

@@ -40,7 +40,7 @@ _NO_STOP, _UNTIL_UNBLOCKED, _UNTIL_STREAMED = range(3)
 _NOW, _STEPS, _MOVES, _TOUCHED, _NUM_UNBLOCKED, _CONSOLE_SIZE, _CONSOLE, _LAST_MOVE = (
     *(0, 6, 7, 8, 9, 11, 12, 13),
 )
-_TRACE, _NUM_TRACED, _NUM_BANDS = 14, 15, 16
+_TRACE, _NUM_TRACED, _NUM_BANDS, _FIRST_LEFT = 14, 15, 16, 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +222,7 @@ class Simulator:
         waiting = tuple(self._inspector.waiting())
         moved = self._kernel.value(self._handle, _LAST_MOVE)
         return StallReport(
-            reason=reason,
+            reason=reason + self._left(),
             cycle=max([moved, *(entry.since for entry in waiting)]),
             waiting=waiting,
         )
@@ -257,6 +257,18 @@ class Simulator:
         address = self._kernel.memory(self._handle, number)
         assert address is not None
         return ctypes.string_at(address, image.nbytes)
+
+    def _left(self) -> str:
+        """Return where the first wavelet left the program's rectangle, as a sentence."""
+        first = self._kernel.value(self._handle, _FIRST_LEFT)
+        if first == _FOREVER:
+            return ""
+        y, x = divmod(first >> 16, self._program.grid.width)
+        side = ("west", "east", "south", "north")[first >> 8 & 255]
+        return (
+            f" Wavelets left the program's rectangle, where nothing takes them: the first from PE "
+            f"({x}, {y}) to the {side} on color {first & 255}."
+        )
 
     # --- the command stream
 

@@ -264,16 +264,33 @@ def _blocked_words(kind: TargetKind, *, is_wse3: bool) -> tuple[str, ...]:
 def _set_queues(
     image: NDArray[np.void], context: ClassContext, bound: set[int], *, is_wse3: bool
 ) -> None:
-    inputs, outputs = [NONE_8] * NUM_QUEUES, [NONE_8] * NUM_QUEUES
-    priorities = [0] * NUM_QUEUES
+    colors, outputs = [NONE_8] * NUM_COLORS, [NONE_8] * NUM_QUEUES
+    inputs, priorities = [NONE_8] * NUM_QUEUES, [0] * NUM_QUEUES
     for queue in context.source.queues:
-        color = NONE_8 if queue.color is None else queue.color
-        (outputs if queue.output else inputs)[queue.queue] = color
-        if not queue.output:
-            priorities[queue.queue] = PRIORITIES[queue.priority]
-    taken = {queue.queue for queue in context.source.queues if not queue.output}
-    free = iter([number for number in reversed(range(NUM_QUEUES)) if number not in taken])
-    for color in sorted(bound - set(inputs)) if not is_wse3 else ():
-        inputs[next(free)] = color  # data tasks need no @initialize_queue on WSE-2
+        if queue.output:
+            outputs[queue.queue] = NONE_8 if queue.color is None else queue.color
+        elif queue.color is not None:
+            colors[queue.color] = queue.queue
+            if not queue.automatic or inputs[queue.queue] == NONE_8:
+                inputs[queue.queue] = queue.color
+                priorities[queue.queue] = PRIORITIES[queue.priority]
+    if not is_wse3:
+        _lend_queues(colors, inputs, bound)
     image["input_color"], image["output_color"] = [inputs], [outputs]
-    image["input_priority"] = [priorities]
+    image["input_priority"], image["queue_of_color"] = [priorities], [colors]
+
+
+def _lend_queues(colors: list[int], inputs: list[int], bound: set[int]) -> None:
+    """Give data tasks of WSE-2 their queues, which need no `@initialize_queue`.
+
+    The highest free ones serve; where they are fewer than colors, the colors take turns in sharing
+    them. If none is free, tasks share the queues of the program.
+    """
+    waiting = sorted(color for color in bound if colors[color] == NONE_8)
+    free = [number for number in reversed(range(NUM_QUEUES)) if inputs[number] == NONE_8]
+    for place, color in enumerate(waiting):
+        serving = free or list(reversed(range(NUM_QUEUES)))
+        number = serving[place % len(serving)]
+        colors[color] = number
+        if inputs[number] == NONE_8:
+            inputs[number] = color

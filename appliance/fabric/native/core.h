@@ -15,15 +15,15 @@ typedef struct Candidate {
 static int wavelet_task(Machine *m, const Pe *pe, u32 number, u64 now, Candidate *found) {
     const Queue *q = pe->inputs + number;
     const Entry *e = head_of(q);
-    if (!q->count || !is_due(e, now)) return 0;
-    const u32 id = m->is_wse3 ? number : q->color;
+    if (!q->count || !is_due(e, now) || q->user) return 0;
+    const u32 id = m->is_wse3 ? number : e->color;
     if (e->control) {
         const u64 blocked = m->is_wse3 ? pe->blocked_queue : pe->blocked_color;
         if (blocked >> id & 1) return 0;
         *found = (Candidate){TASK_CONTROL, e->data >> 16 & 63, number};
         return 1;
     }
-    if (q->user || pe->image->data_tasks[id] == NEVER32 || (pe->blocked_data >> id & 1)) return 0;
+    if (pe->image->data_tasks[id] == NEVER32 || (pe->blocked_data >> id & 1)) return 0;
     *found = (Candidate){TASK_DATA, id, number};
     return 1;
 }

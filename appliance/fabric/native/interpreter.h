@@ -64,10 +64,10 @@ static u8 priority_of(const Pe *pe, const Settings *settings, const Cursor *c) {
 static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now, u64 *cost) {
     Thread built;
     Thread *t = &built;
-    Dsr *dsr = 0;
     for (int i = 0; i < 3; i++)
-        if (!resolve(m, pe, site->operands + i, t->cursors + i, &dsr, pc)) return FAILED;
+        if (!resolve(m, pe, site->operands + i, t->cursors + i, pc)) return FAILED;
     Cursor *c = t->cursors;
+    const Dsr *dsr = deciding_dsr(pe, site, c);
     set_width(c, WIDTHS[site->op].dest);
     set_width(c + 1, WIDTHS[site->op].a);
     set_width(c + 2, WIDTHS[site->op].b);
@@ -116,6 +116,9 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     Thread *to = pe->threads + number;
     if (to->is_active) { fail(m, pe, FAULT_MICROTHREAD_BUSY, pc, number, to->pc); return FAILED; }
     if (!claim_queues(m, pe, t, number + 1)) return FAILED;
+    if (from->control_terminate || from->control_action)
+        for (int i = 1; i < 3; i++)
+            if (c[i].kind == DSD_FABRIC_IN) c[i].flags |= IN_STOPS;
     if (dsr) take_settings(t, from, dsr->target, dsr->control_target);
     else take_settings(t, from, slot_value(pe, from->target_slot), slot_value(pe, from->control_slot));
     if (!asynchronous) t->completion = 0;
@@ -156,7 +159,7 @@ static int begin_map(Machine *m, Pe *pe, const Site *site, u32 pc) {
     for (u32 i = 0; i <= site->op; i++) {
         Cursor *c = map->cursors + i;
         if (!site->steps[i] && i < site->op) { c->kind = DSD_NONE; continue; }
-        if (!resolve(m, pe, site->operands + i, c, 0, pc)) return 0;
+        if (!resolve(m, pe, site->operands + i, c, pc)) return 0;
         set_width(c, site->widths[i]);
     }
     return 1;

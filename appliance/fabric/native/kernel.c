@@ -34,6 +34,8 @@ static void set_up_queues(Machine *m, Pe *pe) {
         pe->outputs[k].color = pe->image->output_color[k];
         pe->outputs[k].is_bound = 1;
     }
+    for (u32 color = 0; pe->image && color < NUM_COLORS; color++)
+        if (pe->image->queue_of_color[color] != NONE8) pe->queue_for[color] = pe->image->queue_of_color[color];
 }
 
 /* WSE-2: a color that reaches the ramp has a queue without asking; the highest free ones serve. */
@@ -268,6 +270,19 @@ static u64 latest_move(const Team *team) {
     return latest;
 }
 
+/* The first wavelet that left the rectangle: its PE, then 8 bits each of port and color; all ones
+ * where none has. */
+static u64 first_left(const Team *team) {
+    u64 first = NEVER, cycle = NEVER;
+    for (u32 k = 0; k < team->count; k++) {
+        const Machine *m = team->bands[k];
+        if (!m->num_left || m->left_cycle >= cycle) continue;
+        cycle = m->left_cycle;
+        first = (u64)m->left_pe << 16 | (u64)m->left_port << 8 | m->left_color;
+    }
+    return first;
+}
+
 /* A number of the whole machine; in the high half of `which` the band whose console is meant. */
 u64 fabric_value(const Machine *m, u32 which) {
     const Team *team = m->team;
@@ -286,6 +301,7 @@ u64 fabric_value(const Machine *m, u32 which) {
     case 14: return (u64)m->trace;
     case 15: return m->trace_count;
     case 16: return team->count;
+    case 17: return first_left(team);
     }
     for (u32 k = 0; k < team->count; k++) sum += value_of(team->bands[k], which);
     return sum;
@@ -312,7 +328,7 @@ u64 fabric_inspect(const Machine *m, u32 number, u32 what, u32 index) {
                    (u64)t->cursors[1].kind << 24 | (u64)t->cursors[1].queue << 32 |
                    (u64)t->cursors[2].kind << 40 | (u64)t->cursors[2].queue << 48;
     case 10: return in->count;
-    case 11: return in->color;
+    case 11: return in->count ? in->ring[in->head].color : in->color;
     case 12: return out->count;
     case 13: return out->count ? out->ring[out->head].color : NONE8;
     case 14: return r ? r->count : 0;

@@ -20,6 +20,7 @@ void *memset(void *to, int value, u64 size);
 enum {
     NUM_COLORS = 24,
     NUM_QUEUES = 8,
+    WSE2_OUTPUTS = 6, /* queues that it has to send */
     NUM_TASK_IDS = 64,
     NUM_THREADS = 9, /* microthreads 0 to 7 and the main thread's own operation */
     MAIN_THREAD = 8,
@@ -106,6 +107,7 @@ typedef struct Cursor {
 } Cursor;
 enum { CURSOR_SCALAR = 8, CURSOR_PLACE = 9, CURSOR_FIFO = 10 };
 enum { OUT_CONTROL = 1, OUT_INDEX = 2, OUT_ADVANCE = 4, OUT_ZERO0 = 8, OUT_ZERO1 = 16, OUT_TRANSFORM = 32 };
+enum { IN_STOPS = 64, IN_ITS_COLOR = 128 }; /* at a control wavelet; whether it leaves other colors */
 
 typedef struct Thread {
     _Alignas(LINE) u8 is_active;
@@ -176,6 +178,7 @@ typedef struct ClassImage {
     u8 control_table[NUM_QUEUES];
     u32 start; /* entry of code that runs first (DSR loads), or NEVER32 */
     u32 reserved;
+    u8 queue_of_color[NUM_COLORS]; /* several colors may go to one queue of WSE-2 */
 } ClassImage;
 
 typedef struct HostPort {
@@ -296,6 +299,9 @@ typedef struct Machine {
     u64 num_streams; /* PEs whose host stream is not done */
     u64 steps, moves; /* PE-cycles simulated, wavelets moved */
     u64 last_move;
+    u64 num_left, left_cycle; /* wavelets that left the rectangle; when and where the first did */
+    u32 left_pe;
+    u8 left_port, left_color, pad3[2];
     Console console;
     u64 num_unblocked;
     u32 order; /* 0: tasks take turns upwards; 1: downwards, to find programs that depend on it */

@@ -52,9 +52,19 @@ INLINE u32 queue_of_color(const Pe *pe, u32 color) {
     return color < NUM_COLORS ? pe->queue_for[color] : NONE8;
 }
 
+/* WSE-2: the queue of a DSD that names a color alone. */
+static u32 queue_without_number(const Pe *pe, const Cursor *c) {
+    if (c->kind == DSD_FABRIC_IN) {
+        const u32 found = queue_of_color(pe, c->color);
+        return found == NONE8 ? 15 : found;
+    }
+    for (u32 k = 0; k < NUM_QUEUES; k++)
+        if (pe->outputs[k].is_bound && pe->outputs[k].color == c->color) return k;
+    return c->color % WSE2_OUTPUTS; /* all have other colors, or it was not known: colors share */
+}
+
 static void aim(Machine *m, const Pe *pe, u64 dsd, Cursor *c) {
     const ClassImage *image = pe->image;
-    (void)m;
     c->kind = (u8)(dsd >> 60);
     c->file = NONE8;
     c->index[0] = c->index[1] = c->index[2] = c->index[3] = 0;
@@ -74,16 +84,15 @@ static void aim(Machine *m, const Pe *pe, u64 dsd, Cursor *c) {
         c->queue = dsd & 15;
         c->color = dsd >> 5 & 31;
         c->flags = (u8)(dsd >> 32);
-        if (c->kind == DSD_FABRIC_IN && c->queue == 15) {
-            const u32 found = queue_of_color(pe, c->color);
-            c->queue = found == NONE8 ? 15 : (u8)found;
-        }
+        if (c->queue == 15) c->queue = (u8)queue_without_number(pe, c);
+        /* WSE-2: a queue may carry several colors, of which a DSD that names one takes only that. */
+        if (c->kind == DSD_FABRIC_IN && !m->is_wse3 && queue_of_color(pe, c->color) == c->queue) c->flags |= IN_ITS_COLOR;
     }
     if (c->remaining == ENDLESS && c->kind != DSD_SHAPED) c->remaining = NEVER32;
 }
 
-/* Fills a cursor; returns 0 where the operand is not there. `dsr` is set for a DSR. */
-static int resolve(Machine *m, Pe *pe, const OperandSite *o, Cursor *c, Dsr **dsr, u32 pc) {
+/* Fills a cursor; returns 0 where the operand is not there. */
+static int resolve(Machine *m, Pe *pe, const OperandSite *o, Cursor *c, u32 pc) {
     c->kind = DSD_NONE;
     c->file = NONE8;
     c->flags = 0;
@@ -101,7 +110,6 @@ static int resolve(Machine *m, Pe *pe, const OperandSite *o, Cursor *c, Dsr **ds
         aim(m, pe, d->value, c);
         c->file = o->file;
         c->dsr = (u8)o->slot;
-        if (dsr && (!*dsr || d->settings.asynchronous)) *dsr = d; /* the one that says how to run */
         break;
     }
     default: break;
@@ -149,12 +157,33 @@ INLINE int is_fabric(const Cursor *c) { return c->kind == DSD_FABRIC_IN || c->ki
  * other; `age_entries` keeps them there. */
 INLINE int is_due(const Entry *e, u64 now) { return (i32)((u32)now - e->ready) >= 0; }
 
+/* The DSR that says how an operation runs, or 0 where the operation itself does. It is one of the
+ * operands on the fabric and of FIFOs, if there are such; of several the last asynchronous one. */
+static const Dsr *deciding_dsr(const Pe *pe, const Site *site, const Cursor *c) {
+    const Dsr *found = 0;
+    int num_streams = 0, num_direct = 0;
+    for (int i = 0; i < 3; i++) {
+        const int is_stream = is_fabric(c + i) || c[i].kind == CURSOR_FIFO;
+        num_streams += is_stream;
+        num_direct += is_stream && c[i].file == NONE8;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (c[i].kind == DSD_NONE || c[i].file == NONE8 || (num_streams && !is_fabric(c + i))) continue;
+        const Dsr *d = pe->dsrs + c[i].file * NUM_DSRS + c[i].dsr;
+        if (!found || d->settings.asynchronous) found = d;
+    }
+    if (num_direct && found && (site->settings.asynchronous || !found->settings.asynchronous)) return 0;
+    return found;
+}
+
 INLINE const Entry *head_of(const Queue *q) { return q->ring + q->head; }
 
 INLINE int can_give(const Pe *pe, const Cursor *c, u64 now) {
     if (c->kind == DSD_FABRIC_IN) {
         const Queue *q = pe->inputs + c->queue;
-        return q->count && is_due(head_of(q), now) && !head_of(q)->control;
+        const Entry *e = head_of(q);
+        if (!q->count || !is_due(e, now) || (e->control && c->flags & IN_STOPS)) return 0;
+        return !(c->flags & IN_ITS_COLOR) || e->color == c->color;
     }
     return c->kind != CURSOR_FIFO || pe->fifos[c->queue].count > 0;
 }
@@ -244,16 +273,20 @@ static void finish(Machine *m, Pe *pe, Thread *t, u32 result) {
     complete(m, pe, t->completion, t->target_kind, t->target);
 }
 
+/* A control wavelet ends an operation that was told what to do then; others take it as data. */
 static int settle_control(Machine *m, Pe *pe, Thread *t, u64 now) {
     for (int i = 1; i < 3; i++) {
         const Cursor *c = t->cursors + i;
         if (c->kind != DSD_FABRIC_IN) continue;
         Queue *q = pe->inputs + c->queue;
         if (!q->count || !is_due(head_of(q), now) || !head_of(q)->control) continue;
-        if (!t->control_terminate && !t->control_action) continue;
+        if (!(c->flags & IN_STOPS)) continue;
         take_wavelet(m, pe, c->queue);
-        complete(m, pe, t->control_action, t->control_kind, t->control_target);
-        if (t->control_terminate) finish(m, pe, t, 1);
+        if (t->control_action) { /* instead of what a full length would cause */
+            complete(m, pe, t->control_action, t->control_kind, t->control_target);
+            t->completion = 0;
+        }
+        finish(m, pe, t, 1);
         return 1;
     }
     return 0;

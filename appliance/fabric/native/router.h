@@ -70,7 +70,8 @@ static void decide_buffers(Machine *m, Pe *pe, u32 *used) {
         int can = 1;
         for (u32 ports = r->tx & 15; ports && can; ports &= ports - 1) {
             const u32 port = (u32)__builtin_ctz(ports);
-            can = accepts(neighbour(m, pe, port, 1), color, opposite(port));
+            Pe *other = neighbour(m, pe, port, 1);
+            can = !other || accepts(other, color, opposite(port)); /* beyond the rectangle it leaves */
         }
         if (can && (r->tx >> RAMP & 1)) can = ramp_takes(m, pe, r, e);
         if (!can) continue;
@@ -155,6 +156,14 @@ static void send(Machine *m, Pe *pe, Entry e, u32 color, u32 port, u64 now) {
     list->items[list->count++] = (Arrival){.pe = pe->number, .color = (u8)color, .port = (u8)port, .entry = e};
 }
 
+static void note_left(Machine *m, const Pe *pe, u32 port, u32 color, u64 now) {
+    if (m->num_left++) return;
+    m->left_cycle = now;
+    m->left_pe = pe->number;
+    m->left_port = (u8)port;
+    m->left_color = (u8)color;
+}
+
 static void wake_senders(Machine *m, Pe *pe, const Route *r, u32 rx) {
     (void)r;
     for (u32 port = WEST; port <= NORTH; port++) {
@@ -199,7 +208,11 @@ static void commit_buffer(Machine *m, Pe *pe, const Move *move, u64 now) {
     if (e.control) e.data = obey(m, pe, r, e.data);
     if (e.advances) { if (r->config.has_switch) advance_switch(r); e.advances = 0; }
     for (u32 port = WEST; port <= NORTH; port++)
-        if (tx >> port & 1) send(m, neighbour(m, pe, port, 1), e, color, opposite(port), now);
+        if (tx >> port & 1) {
+            Pe *other = neighbour(m, pe, port, 1);
+            if (other) send(m, other, e, color, opposite(port), now);
+            else note_left(m, pe, port, color, now);
+        }
     if (move->was_closed) wake_senders(m, pe, r, rx | r->rx);
     pe->next_color = (u8)(color + 1 == NUM_COLORS ? 0 : color + 1);
     schedule(m, pe, now + 1);

@@ -127,7 +127,8 @@ static void widen(Queue *q) {
 static void bind_input(Pe *pe, u32 number, u32 color) {
     Queue *q = pe->inputs + number;
     const u32 before = pe->queue_for[color];
-    if (q->is_bound && pe->queue_for[q->color] == number) pe->queue_for[q->color] = NONE8;
+    for (u32 k = 0; q->is_bound && k < NUM_COLORS; k++)
+        if (pe->queue_for[k] == number) pe->queue_for[k] = NONE8;
     q->color = (u8)color;
     q->is_bound = 1;
     q->is_lent = 0;

@@ -157,16 +157,16 @@ class Core:
     def _wavelet_task(self, number: int, now: int) -> Ready | None:
         queue = self.router.inputs[number]
         head = queue.head(now)
-        if head is None or queue.color is None:
+        if head is None or queue.user is not None:
             return None
-        channel = number if self.is_wse3 else queue.color
+        channel = number if self.is_wse3 else head.color
         if head.is_control:
             word = "queue" if self.is_wse3 else "color"
             identifier = head.data >> 16 & 63
             is_blocked = self.threads.blocked[word] >> channel & 1
             return None if is_blocked else Ready(identifier, "control", identifier, number)
         is_blocked = self.threads.blocked["data"] >> channel & 1
-        if queue.user is not None or channel not in self.image.data_tasks or is_blocked:
+        if channel not in self.image.data_tasks or is_blocked:
             return None
         return Ready(channel, "data", channel, number)
 

@@ -92,6 +92,7 @@ class Image:
     active: int
     blocked: dict[str, int]
     inputs: tuple[int | None, ...]
+    queue_of: dict[int, int]
     outputs: tuple[int | None, ...]
     priorities: tuple[int, ...]
     start: int | None
@@ -126,6 +127,7 @@ def read_image(lowered: LoweredClass) -> Image:
         active=int(header["active"]),
         blocked={n: int(header[f"blocked_{n}"]) for n in ("local", "data", "color", "queue")},
         inputs=tuple(_or_none(n, NONE_8) for n in header["input_color"]),
+        queue_of={c: int(n) for c, n in enumerate(header["queue_of_color"]) if n != NONE_8},
         outputs=tuple(_or_none(n, NONE_8) for n in header["output_color"]),
         priorities=tuple(int(n) for n in header["input_priority"]),
         start=_or_none(header["start"], NONE_32),

@@ -88,6 +88,7 @@ class Fabric:
             router.inputs[number].priority = image.priorities[number]
             if color is not None:
                 router.bind(number, color)
+        router.queue_of |= image.queue_of
         for number, color in enumerate(image.outputs):
             if color is not None:
                 router.outputs[number].color = color

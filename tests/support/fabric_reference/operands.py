@@ -61,6 +61,8 @@ class Cursor:
         follows_index: Whether a wavelet's index is added to the address, or sent.
         is_control: Whether control wavelets are sent.
         advances: Whether the sender's switch advances behind the last wavelet.
+        stops_at_control: Whether a control wavelet ends the operation instead of being taken.
+        only_its_color: Whether it leaves what its queue carries of other colors (WSE-2).
         clears: Sources whose elements are cleared once they have been sent.
     """
 
@@ -77,6 +79,8 @@ class Cursor:
     follows_index: bool = False
     is_control: bool = False
     advances: bool = False
+    stops_at_control: bool = False
+    only_its_color: bool = False
     clears: tuple[int, ...] = ()
     _counts: tuple[int, ...] = ()
 

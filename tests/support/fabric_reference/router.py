@@ -229,8 +229,8 @@ class Router:
     def bind(self, queue: int, color: int) -> None:
         """Have an input queue receive a color; what waits in a queue lent to it comes along."""
         new, before = self.inputs[queue], self.queue_of.get(color)
-        if new.is_bound and new.color is not None and self.queue_of.get(new.color) == queue:
-            del self.queue_of[new.color]
+        for other in [c for c, number in self.queue_of.items() if new.is_bound and number == queue]:
+            del self.queue_of[other]
         new.color, new.is_bound, new.is_lent = color, True, False
         self.queue_of[color] = queue
         if before is not None and before != queue and self.inputs[before].is_lent:
@@ -265,8 +265,9 @@ class Router:
         return links and (not route.tx & RAMP.bit or self._core_takes(route))
 
     def _neighbour_takes(self, color: int, port: Direction) -> bool:
+        """Say whether a wavelet can go to a side; beyond the program's rectangle it leaves."""
         other = self.neighbour(self.number, port)
-        return other is not None and other.takes(color, opposite(port))
+        return other is None or other.takes(color, opposite(port))
 
     def takes(self, color: int, port: Direction) -> bool:
         """Say whether this router takes a wavelet from a side."""

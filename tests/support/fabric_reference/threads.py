@@ -5,8 +5,8 @@
   takes one; else it waits. Memory alone never waits: the main thread does it at once and is busy
   for as many cycles as the machine's width and its banks of memory need.
 * A queue has one user at a time, a microthread one operation.
-* A control wavelet at the head of a queue stops an operation that reads it: the operation consumes
-  it if it was told what to do then; else a control task has to take it.
+* A control wavelet ends an operation that was told what to do then; any other takes it as data. No
+  task takes a wavelet of a queue that an operation reads.
 """
 
 from dataclasses import dataclass, field
@@ -152,8 +152,15 @@ class Threads:
 
     def _described(self, dsd: int) -> Cursor:
         cursor = read_descriptor(dsd, self.image.shapes)
-        if cursor.kind is Kind.FABRIC_IN and cursor.queue == 15:
-            cursor.queue = self.router.queue_of.get(cursor.color, 15)
+        if cursor.kind is Kind.FABRIC_IN:
+            if cursor.queue == 15:
+                cursor.queue = self.router.queue_of.get(cursor.color, 15)
+            shares = self.router.queue_of.get(cursor.color) == cursor.queue
+            cursor.only_its_color = shares and not self.is_wse3
+        if cursor.kind is Kind.FABRIC_OUT and cursor.queue == 15:
+            bound = [n for n, q in enumerate(self.router.outputs) if q.is_bound]
+            mine = [n for n in bound if self.router.outputs[n].color == cursor.color]
+            cursor.queue = mine[0] if mine else cursor.color % 6
         return cursor
 
     def load_dsr(self, site: Site) -> None:
@@ -178,9 +185,11 @@ class Threads:
     def prepare(self, site: Site) -> Thread:
         """Return the operation of an instruction, not yet started."""
         operands = (self.cursor(site, 0), self.cursor(site, 1), self.cursor(site, 2))
-        named = [self.dsrs[cursor.dsr] for cursor in operands if cursor.dsr]
-        deciding = [dsr for dsr in named if dsr.settings.asynchronous][-1:] or named[:1]
+        deciding = self._deciding(site, operands)
         settings = deciding[0].settings if deciding else site.settings
+        if settings.terminates or settings.control_action:
+            for cursor in operands[1:]:
+                cursor.stops_at_control = cursor.kind is Kind.FABRIC_IN
         thread = Thread(site.name, operands, settings, widths=widths_of(site.name))
         thread.target = deciding[0].target if deciding else self.slot(settings.target_slot)
         thread.control_target = (
@@ -195,6 +204,15 @@ class Threads:
         thread.accumulates = first and takes_two_sources(site.name)
         thread.priority = self._priority(settings, operands)
         return thread
+
+    def _deciding(self, site: Site, operands: tuple[Cursor, ...]) -> list[LoadedDsr]:
+        """The DSR whose settings count, if not the operation's own: that of what streams."""
+        streams = [c for c in operands if c.is_fabric or c.kind is Kind.FIFO]
+        named = [self.dsrs[c.dsr] for c in (streams or operands) if c.dsr]
+        found = [dsr for dsr in named if dsr.settings.asynchronous][-1:] or named[:1]
+        is_direct = any(not c.dsr for c in streams)
+        own = site.settings.asynchronous or not (found and found[0].settings.asynchronous)
+        return [] if is_direct and own else found
 
     def _priority(self, settings: Settings, operands: tuple[Cursor, ...]) -> int:
         queues = [c.queue for c in operands if c.kind is Kind.FABRIC_IN and c.queue < 8]
@@ -300,7 +318,9 @@ class Threads:
         """Say whether a source has an element."""
         if cursor.kind is Kind.FABRIC_IN:
             head = self.router.inputs[cursor.queue].head(now)
-            return head is not None and not head.is_control
+            if head is None or (head.is_control and cursor.stops_at_control):
+                return False
+            return not cursor.only_its_color or head.color == cursor.color
         return cursor.kind is not Kind.FIFO or self.fifos[cursor.queue]["count"] > 0
 
     def can_take(self, cursor: Cursor) -> bool:
@@ -408,18 +428,17 @@ class Threads:
 
     def _obey_control(self, thread: Thread, now: int) -> bool:
         settings = thread.settings
-        if not settings.terminates and not settings.control_action:
-            return False
         for cursor in thread.operands[1:]:
-            queue = self.router.inputs[cursor.queue] if cursor.kind is Kind.FABRIC_IN else None
+            queue = self.router.inputs[cursor.queue] if cursor.stops_at_control else None
             head = queue.head(now) if queue else None
             if queue is None or head is None or not head.is_control:
                 continue
             queue.wavelets.pop(0)
-            self._complete(settings.control_action, settings.control_kind, thread.control_target)
-            if settings.terminates:
-                self._finish(thread)
-            return True
+            if settings.control_action:
+                kind, target = settings.control_kind, thread.control_target
+                self._complete(settings.control_action, kind, target)
+                thread.completion = 0
+            return self._finish(thread)
         return False
 
     def _drop(self, thread: Thread, now: int) -> bool:

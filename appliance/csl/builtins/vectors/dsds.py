@@ -260,8 +260,8 @@ def _note_queue(
     """Remembers which queue a DSD uses: one that nothing initialises gets the DSD's color."""
     world = frame.world
     assert isinstance(world, TileWorld)
-    if queue is not None:
-        world.used_queues.setdefault((output, queue), UsedQueue(color, frame, node))
+    used = UsedQueue(output, queue, color, frame, node)
+    world.used_queues.setdefault((output, queue, color), used)
 
 
 def _fabric_out(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Value:

@@ -49,8 +49,10 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class UsedQueue:
-    """A queue of a DSD: the color that the DSD names, and where it is made."""
+    """A DSD on a queue, or on any (None), with the color that it names, and where it is made."""
 
+    output: bool
+    queue: int | None
     color: int | None
     frame: Frame
     node: tree.Node
@@ -76,7 +78,9 @@ class TileWorld(World):
         self.active: list[Target] = []
         self.blocked: dict[tuple[TargetKind, int], bool] = {}
         self.queues: dict[tuple[bool, int], c.QueueInitialisation] = {}
-        self.used_queues: dict[tuple[bool, int], UsedQueue] = {}
+        self.used_queues: dict[tuple[bool, int | None, int | None], UsedQueue] = {}
+        self.more_colors: list[c.QueueInitialisation] = []
+        """WSE-2: further colors of input queues."""
         self.fifos: list[c.Fifo] = []
         self.dsr_loads: list[c.InitialDsrLoad] = []
         self.handlers: dict[tuple[str, int], c.Handler] = {}
@@ -238,7 +242,7 @@ class TileWorld(World):
             active=tuple(self.active),
             blocked=self._with_state(blocked=True),
             unblocked=self._with_state(blocked=False),
-            queues=tuple(self.queues.values()),
+            queues=(*self.queues.values(), *self.more_colors),
             fifos=tuple(self.fifos),
             dsr_loads=tuple(self.dsr_loads),
             handlers=tuple(self.handlers.values()),

@@ -1,0 +1,264 @@
+"""Operations and tasks on streams of wavelets: on the kernel and the reference, cycle for cycle."""
+
+import numpy as np
+import pytest
+
+from tests.support.csl import check_error, program_of
+from tests.support.fabric_pair import run_both
+
+LAYOUT = """
+layout {
+  @set_rectangle(WIDTH, 1);
+  for (@range(i16, WIDTH)) |x| {
+    @set_tile_code(x, 0, "pe.csl", .{ .x = x });
+  }
+  @export_name("main", fn () void);
+}
+"""
+PE = """
+param x: i16;
+var out = @zeros([16]u32);
+export var where: *[16]u32 = &out;
+const c = @get_color(2);
+const d = @get_color(4);
+const iq = @get_input_queue(2);
+const oq = @get_output_queue(3);
+const local = @get_local_task_id(12);
+const other = @get_local_task_id(13);
+const data = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c, .output_queue = oq });
+const control = @get_dsd(
+  fabout_dsd, .{ .extent = 1, .fabric_color = c, .output_queue = oq, .control = true });
+const from = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c, .input_queue = iq });
+const all = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> out[i] });
+comptime {
+  @set_local_color_config(c, .{ .routes = .{ .rx = .{RAMP}, .tx = .{RAMP} } });
+  @initialize_queue(iq, .{ .color = c });
+  if (@is_arch("wse3")) { @initialize_queue(oq, .{ .color = c }); }
+  @export_symbol(main);
+}
+"""
+TASKS = """
+task ended() void { out[8] += 1; }
+task stopped() void { out[9] += 1; }
+comptime { @bind_local_task(ended, local); @bind_local_task(stopped, other); }
+"""
+
+
+def out_of(code: str, architecture: str, *, top: str = PE, width: int = 1) -> list[list[int]]:
+    """What the array `out` of each PE holds once `main` has run and nothing moves."""
+    texts = {"layout.csl": LAYOUT.replace("WIDTH", str(width)), "pe.csl": top + code}
+    program = program_of(texts, architecture=architecture)
+    launched = {}
+    for number in range(width):
+        exports = program.classes[program.grid.code_class(number, 0)].exports
+        (launched[number],) = [e.function for e in exports if e.function is not None]
+    outcome = run_both(program, launched, limit=3000)
+    assert outcome.fault == ""
+    found = []
+    for number, memory in enumerate(outcome.memory):
+        variables = program.classes[program.grid.code_class(number, 0)].variables
+        (variable,) = [v for v in variables if v.name == "out"]
+        found.append(np.frombuffer(memory, np.uint32, 16, variable.address).tolist())
+    return found
+
+
+ARCHITECTURES = pytest.mark.parametrize("architecture", ["wse2", "wse3"])
+
+
+@ARCHITECTURES
+@pytest.mark.parametrize("settings", [".{ .async = true, .activate = ended }", ""])
+def test_an_operation_that_was_told_nothing_takes_a_control_wavelet_as_data(
+    settings: str, architecture: str
+) -> None:
+    send = "@mov32(data, 7); @mov32(control, 5); @mov32(data, 8); @mov32(control, 6);"
+    receive = f"@mov32(all, from{', ' if settings else ''}{settings});"
+    body = receive + send if settings else send + receive
+    (found,) = out_of(f"{TASKS} fn main() void {{ {body} }}", architecture)
+    assert found[:4] == [7, 5, 8, 6]
+    assert found[8] == bool(settings)
+
+
+@ARCHITECTURES
+@pytest.mark.parametrize(
+    ("on_control", "has_ended", "has_stopped"),
+    [
+        (".terminate = true", 1, 0),
+        (".activate = stopped", 0, 1),
+        (".activate = other", 0, 1),
+        (".unblock = stopped", 0, 1),
+    ],
+)
+def test_a_control_wavelet_ends_an_operation_and_what_it_was_told_follows(
+    on_control: str, has_ended: int, has_stopped: int, architecture: str
+) -> None:
+    """The next operation can have the queue: the first one holds it no longer."""
+    block = "comptime { @block(other); @activate(other); }" if "unblock" in on_control else ""
+    code = f"""
+{TASKS}{block}
+task again() void {{
+  @mov32(@get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{2}} -> out[i + 4] }}),
+         @get_dsd(fabin_dsd, .{{ .extent = 2, .fabric_color = c, .input_queue = iq }}));
+}}
+comptime {{ @bind_local_task(again, @get_local_task_id(14)); }}
+fn main() void {{
+  @mov32(all, from, .{{ .async = true, .activate = ended, .on_control = .{{ {on_control} }} }});
+  @mov32(data, 7); @mov32(control, 5); @mov32(data, 8); @mov32(data, 9);
+  @activate(@get_local_task_id(14));
+}}
+"""
+    (found,) = out_of(code, architecture)
+    assert found[:6] == [7, 0, 0, 0, 8, 9]
+    assert found[8:10] == [has_ended, has_stopped]
+
+
+@ARCHITECTURES
+@pytest.mark.parametrize(
+    ("dest", "source", "is_asynchronous"),
+    [
+        ("memory", "from", True),  # a plain memory DSR beside a fabric DSD with settings
+        ("all", "plain", False),
+        ("all", "running", True),  # the settings of the fabric operand's DSR
+        ("memory", "running", True),
+        ("memory", "plain", False),
+    ],
+)
+def test_the_fabric_operand_says_how_an_operation_runs(
+    dest: str, source: str, is_asynchronous: bool, architecture: str
+) -> None:
+    code = f"""
+{TASKS}
+const memory = @get_dsr(dsr_dest, 1);
+const plain = @get_dsr(dsr_src1, 2);
+const running = @get_dsr(dsr_src1, 3);
+fn main() void {{
+  @load_to_dsr(memory, all);
+  @load_to_dsr(plain, from);
+  @load_to_dsr(running, from, .{{ .async = true, .activate = local }});
+  @mov32(data, 1); @mov32(data, 2); @mov32(data, 3); @mov32(data, 4);
+  @mov32({dest}, {source}{", .{ .async = true, .activate = local }" if source == "from" else ""});
+  out[10] = out[3];
+}}
+"""
+    (found,) = out_of(code, architecture)
+    assert found[:4] == [1, 2, 3, 4]
+    assert (found[8], found[10]) == ((1, 0) if is_asynchronous else (0, 4))
+
+
+OLD = """
+param x: i16;
+var out = @zeros([16]u32);
+const local = @get_local_task_id(30);
+fn route(comptime n: u16) void {
+  @set_local_color_config(@get_color(n), .{ .routes = .{ .rx = .{RAMP}, .tx = .{RAMP} } });
+}
+comptime { route(2); route(4); @export_symbol(main); }
+const to2 = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = @get_color(2) QUEUE });
+const to4 = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = @get_color(4) QUEUE });
+const all = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> out[i] });
+fn at(comptime k: u16) mem1d_dsd {
+  return @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> out[i + k] });
+}
+"""
+
+
+@pytest.mark.parametrize("output", [", .output_queue = @get_output_queue(1)", ""])
+@pytest.mark.parametrize("inputs", [(1, 1), (1, 2), (None, None), (1, None)])
+def test_operations_of_wse2_take_the_wavelets_of_the_color_that_they_name(
+    inputs: tuple[int | None, int | None], output: str
+) -> None:
+    """Whether two colors share a queue, have queues of their own, or name none."""
+    fabin = [
+        f"@get_dsd(fabin_dsd, .{{ .extent = 1, .fabric_color = @get_color({color})"
+        + (f", .input_queue = @get_input_queue({queue})" if queue is not None else "")
+        + " })"
+        for color, queue in zip((2, 4), inputs, strict=True)
+    ]
+    code = f"""
+fn main() void {{
+  @mov32(to4, 44); @mov32(to2, 22);
+  @mov32(at(1), {fabin[1]}); @mov32(at(0), {fabin[0]});
+}}
+"""
+    (found,) = out_of(code, "wse2", top=OLD.replace("QUEUE", output))
+    assert found[:2] == [22, 44]
+
+
+@pytest.mark.parametrize("num_tasks", [1, 8, 9, 20])
+@pytest.mark.parametrize("num_used", [0, 3, 8])
+def test_data_tasks_of_wse2_may_be_more_than_its_input_queues(
+    num_tasks: int, num_used: int
+) -> None:
+    colors = [n for n in range(24) if n not in (2, 4)][:num_tasks]
+    tasks = "".join(
+        f"task t{n}(w: u32) void {{ out[0] += w; out[1] += 1; }}\n"
+        f"const to{n} = @get_dsd(fabout_dsd, .{{ .extent = 1, .fabric_color = @get_color({n}),"
+        f" .output_queue = @get_output_queue(3) }});\n"
+        f"comptime {{ route({n}); @bind_data_task(t{n}, @get_data_task_id(@get_color({n}))); }}\n"
+        for n in colors
+        if n not in (2, 4)
+    )
+    used = "".join(
+        f"comptime {{ @initialize_queue(@get_input_queue({k}),"
+        f" .{{ .color = @get_color({[2, 4, *range(20, 24), 18, 19][k]}) }}); }}\n"
+        for k in range(num_used)
+    )
+    used = used if num_tasks <= 9 else ""
+    sends = "".join(f"@mov32(to{n}, {n + 1}); " for n in colors)
+    top = OLD.replace("QUEUE", ", .output_queue = @get_output_queue(1)").replace("to2", "_to2")
+    top = top.replace("to4", "_to4")
+    (found,) = out_of(f"{tasks}{used}fn main() void {{ {sends} }}", "wse2", top=top)
+    assert found[:2] == [sum(n + 1 for n in colors), num_tasks]
+
+
+FABIN = "@get_dsd(fabin_dsd, .{ .extent = 1, .fabric_color = @get_color(%s), .input_queue = %s })"
+ENDS = "}\ncomptime { @export_symbol(main); }\n"
+MEMORY = (
+    "var a = @zeros([1]u32);\n"
+    "const m = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> a[i] });\nfn main() void {\n"
+)
+
+
+def test_a_color_that_comes_to_another_queue_is_refused_with_both() -> None:
+    first, second = FABIN % (3, "@get_input_queue(1)"), FABIN % (3, "$$@get_input_queue(2)")
+    second = "$$" + second.replace("$$", "")
+    code = f"{MEMORY} @mov32(m, {first}); @mov32(m, {second}); {ENDS}"
+    check_error(code, "color 3 comes to input queue 1, not to 2")
+
+
+def test_a_queue_of_wse3_that_carries_another_color_is_refused_with_both() -> None:
+    begins = "comptime { @initialize_queue(@get_input_queue(2), .{ .color = @get_color(3) }); }\n"
+    code = f"{begins}{MEMORY} @mov32(m, $${FABIN % (5, '@get_input_queue(2)')}); {ENDS}"
+    check_error(
+        code, "input queue 2 carries color 3; this DSD expects color 5", architecture="wse3"
+    )
+
+
+def test_more_colors_without_a_queue_than_queues_share_them() -> None:
+    colors = [n for n in range(24) if n not in (2, 4)][:8]
+    sends = "".join(
+        f"@mov32(@get_dsd(fabout_dsd, .{{ .extent = 1, .fabric_color = @get_color({n}) }}), {n});"
+        for n in colors
+    )
+    receives = "".join(
+        f"@mov32(at({k}), {FABIN % (n, '@get_input_queue(1)')});" for k, n in enumerate(colors)
+    )
+    routes = "".join(f"comptime {{ route({n}); }}\n" for n in colors)
+    top = OLD.replace("QUEUE", "")
+    (found,) = out_of(f"{routes}fn main() void {{ {sends}{receives} }}", "wse2", top=top)
+    assert found[:8] == colors
+
+
+@ARCHITECTURES
+def test_a_wavelet_that_leaves_the_rectangle_holds_no_copy_of_it_back(architecture: str) -> None:
+    """Every PE has the same routes, so the last one sends east, out of the rectangle."""
+    top = PE.replace("comptime {\n  @set_local", "comptime {\n  if (false) @set_local")
+    code = """
+comptime { @set_local_color_config(c, .{ .routes = .{
+  .rx = .{ if (x == 0) RAMP else WEST }, .tx = .{ RAMP, EAST } } }); }
+fn main() void {
+  if (x == 0) { @mov32(data, 5); @mov32(data, 6); @mov32(data, 7); @mov32(data, 8); }
+  @mov32(all, from);
+}
+"""
+    found = out_of(code, architecture, top=top, width=3)
+    assert [each[:4] for each in found] == [[5, 6, 7, 8]] * 3
