@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import kept_machine_code
+from tests.support import forked, kept_machine_code
 
 # How long an example takes, to be made or to be tried, says how busy the machine is, not whether
 # the code is right; and what a run tests must not depend on chance. `HYPOTHESIS_PROFILE=search`
@@ -70,6 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     A run that is cut short never reaches its summary.
     """
     kept_machine_code.share()
+    forked.share()
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(FailuresAtOnce(reporter), "failures-at-once")

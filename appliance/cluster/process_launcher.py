@@ -15,7 +15,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol
 
 import psutil
 
@@ -59,6 +59,37 @@ class PodPrograms:
 
     entry_modules: Mapping[Role, str] = field(default_factory=dict)
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
+
+    def start_fork_server(
+        self, arguments: Sequence[str], *, descriptor: int, log: IO[bytes]
+    ) -> "Running":
+        """Start the fork server in the background, in a session of its own.
+
+        Args:
+            arguments: Its own.
+            descriptor: Socket that it inherits.
+            log: Takes its standard output and error.
+        """
+        return subprocess.Popen(
+            [sys.executable, "-m", "appliance.cluster.pod_fork_server", *arguments],
+            pass_fds=[descriptor],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+class Running(Protocol):
+    """A process, such as a `subprocess.Popen` or a `psutil.Process`."""
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Return its exit code, if that can be known, once it has ended."""
+        ...
+
+    def kill(self) -> None:
+        """Kill it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +135,7 @@ class ProcessLauncher:
         self._send_lock = threading.Lock()
         self._closing = threading.Event()
         self._sessions: dict[JobId, tuple[int, ...]] = {}
-        self._server: subprocess.Popen[bytes] | psutil.Process
+        self._server: Running
         self._survivors: Mapping[JobId, Survivor] = {}
         if not self._adopt_server():
             shutil.rmtree(options.runtime_root, ignore_errors=True)
@@ -191,15 +222,14 @@ class ProcessLauncher:
         self._closing.set()
         self._connection.close()
 
-    def _command(self, descriptor: int) -> list[str]:
-        command = [sys.executable, "-m", "appliance.cluster.pod_fork_server"]
-        command += ["--socket", str(descriptor)]
-        command += ["--orphan-seconds", f"{self._options.orphan_seconds:g}"]
+    def _arguments(self, descriptor: int) -> list[str]:
+        arguments = ["--socket", str(descriptor)]
+        arguments += ["--orphan-seconds", f"{self._options.orphan_seconds:g}"]
         for module in self._options.programs.preload:
-            command += ["--preload", module]
+            arguments += ["--preload", module]
         for role, module in self._options.programs.entry_modules.items():
-            command += ["--entry", f"{role.value}={module}"]
-        return command
+            arguments += ["--entry", f"{role.value}={module}"]
+        return arguments
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         number = next(self._numbers)
@@ -266,13 +296,9 @@ class ProcessLauncher:
             listener.listen()
             self._connection = socket.socket(socket.AF_UNIX)
             self._connection.connect(str(path))
-            self._server = subprocess.Popen(
-                self._command(listener.fileno()),
-                pass_fds=[listener.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            descriptor = listener.fileno()
+            self._server = self._options.programs.start_fork_server(
+                self._arguments(descriptor), descriptor=descriptor, log=log
             )
 
     def _read(self) -> None:

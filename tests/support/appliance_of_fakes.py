@@ -13,6 +13,7 @@ from appliance.core.ids import Role
 from appliance.files.private import keep_private
 from appliance.start import Commands, app
 from tests.support.forked_appliance import ForkedProgram
+from tests.support.pod_programs import ForkedPodPrograms
 
 NAME = "tests.support.appliance_of_fakes"
 FORKED = "--forked"
@@ -36,10 +37,10 @@ def main() -> None:
     own, others = split(sys.argv[1:])
     is_forked = FORKED in own
     entries = dict(word.split("=", 1) for word in own[1 + is_forked :: 2])
-    kind = ForkedProgram if is_forked else Program
+    kind, pods = (ForkedProgram, ForkedPodPrograms) if is_forked else (Program, PodPrograms)
     program = kind(
         command=(sys.executable, "-m", NAME, *own),
-        pods=PodPrograms(
+        pods=pods(
             entry_modules={Role(role): module for role, module in entries.items()},
             preload=("grpc",),  # fakes compute nothing; a program that does imports what it needs
         ),

@@ -4,60 +4,50 @@ Importing PyTorch, gRPC or the public client takes five seconds of a core, and t
 hundreds of programs that do. A program forked here has them, and is otherwise what `python` makes
 of the same arguments in the same directory and environment: `__main__`, the path, the exit code.
 
-The file is run by the interpreter of the programs, which may have nothing but the standard library:
-
-    python tests/support/forked.py torch grpc
+One interpreter for each set of imports (`forking_interpreter.py`) serves all processes of a test
+run, and what those start: they find it by its socket, in a directory that `share` tells them.
 """
 
-import atexit
 import contextlib
-import gc
-import itertools
+import fcntl
+import functools
+import hashlib
 import json
 import os
-import runpy
-import selectors
 import signal
+import socket
 import subprocess
-import sys
+import tempfile
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
 
+_PROGRAM = Path(__file__).with_name("forking_interpreter.py")
 _START_SECONDS = 300
-_END_SECONDS = 60
-_OF_A_TEST = {"PYTEST_CURRENT_TEST"}
+_PACKET_BYTES = 1 << 18
+_VARIABLE = "WSC_TEST_INTERPRETERS"
+"""Names the process with which the interpreters end, and the directory of their sockets."""
+_DECIDING = ("PYTHON", "OMP_")
+"""How the variables begin for each of whose values there is an interpreter of its own."""
+_OF_ONE_PROCESS = ("PYTEST_", "CSCONFIG_PATH", "CSAUTH_TOKEN")
+"""How the variables begin that no interpreter has, as it serves others too."""
 
 
 class ForkServer:
-    """An interpreter with its imports.
+    """A connection to an interpreter with its imports.
 
     Args:
-        python: The interpreter.
-        preloaded: Modules that it imports.
-        environment: Of the imports.
+        connection: It.
+        log: What the interpreter itself says.
     """
 
-    def __init__(
-        self, python: Path, preloaded: Sequence[str], environment: Mapping[str, str]
-    ) -> None:
-        self._process = subprocess.Popen(
-            [str(python), __file__, *preloaded],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+    def __init__(self, connection: socket.socket, log: Path) -> None:
+        self._connection, self._log = connection, log
         self._changed = threading.Condition()
         self._started: list[dict[str, int]] = []
         self._codes: dict[int, int] = {}
         self._has_ended = False
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._read, daemon=True).start()
 
     def start(
         self,
@@ -77,40 +67,74 @@ class ForkServer:
             output: File that takes its standard output and error.
             errors: File that takes its standard error instead.
         """
-        output.touch()
-        order = {"arguments": [*arguments], "environment": {**environment}}
-        order |= {"cwd": str(cwd), "output": str(output), "errors": str(errors or output)}
+        with contextlib.ExitStack() as files:
+            paths = [output] if errors is None else [output, errors]
+            for path in paths:
+                path.write_bytes(b"")
+            opened = [files.enter_context(path.open("ab")).fileno() for path in paths]
+            return self.inherit(
+                arguments,
+                environment=environment,
+                cwd=cwd,
+                output=opened[0],
+                errors=opened[-1],
+            )
+
+    def inherit(
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        cwd: Path,
+        output: int,
+        errors: int,
+        descriptors: Sequence[int] = (),
+    ) -> "ForkedProcess":
+        """Start a program that inherits descriptors.
+
+        Args:
+            arguments: `-m` and a module, or a script; then the program's own.
+            environment: All its variables.
+            cwd: Its directory.
+            output: Takes its standard output.
+            errors: Takes its standard error.
+            descriptors: What it has beside, by the same numbers.
+        """
+        order = {
+            "arguments": [*arguments],
+            "environment": {**environment},
+            "cwd": str(cwd),
+            "umask": _umask(),
+            "descriptors": [*descriptors],
+        }
         with self._changed:
-            self._process.stdin.write(json.dumps(order) + "\n")
-            self._process.stdin.flush()
+            packet = [json.dumps(order).encode()]
+            socket.send_fds(self._connection, packet, [output, errors, *descriptors])
             self._changed.wait_for(lambda: self._started or self._has_ended, _START_SECONDS)
-            assert self._started, f"{arguments} was not started by {self._process.args}"
+            assert self._started, f"{arguments} was not started:\n{self._log.read_text()}"
             return ForkedProcess(self, arguments, **self._started.pop())
 
     def code(self, number: int, seconds: float | None) -> int | None:
         """Return a program's exit code as `subprocess` has it; None if it still runs then."""
         with self._changed:
-            self._changed.wait_for(lambda: number in self._codes, seconds)
+            self._changed.wait_for(lambda: number in self._codes or self._has_ended, seconds)
+            assert number in self._codes or not self._has_ended, self._log.read_text()
             return self._codes.get(number)
 
-    def close(self) -> None:
-        """End the interpreter; its programs have ended, or end by themselves."""
-        self._process.stdin.close()
-        self._process.wait(_END_SECONDS)
-        self._thread.join(_END_SECONDS)
-        self._process.stdout.close()
-
     def _read(self) -> None:
-        for line in self._process.stdout:
-            told = json.loads(line)
-            with self._changed:
-                if "code" in told:
-                    self._codes[told["number"]] = told["code"]
-                else:
-                    self._started.append(told)
-                self._changed.notify_all()
+        with contextlib.suppress(ConnectionError):
+            while packet := self._connection.recv(_PACKET_BYTES):
+                self._note(json.loads(packet))
         with self._changed:
             self._has_ended = True
+            self._changed.notify_all()
+
+    def _note(self, told: dict[str, int]) -> None:
+        with self._changed:
+            if "code" in told:
+                self._codes[told["number"]] = told["code"]
+            else:
+                self._started.append(told)
             self._changed.notify_all()
 
 
@@ -151,177 +175,94 @@ class ForkedProcess:
             with contextlib.suppress(ProcessLookupError):  # it has ended since, and is told of soon
                 os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         """Kill it."""
         self.send_signal(signal.SIGKILL)
 
 
+def share() -> None:
+    """Have the processes that this one starts use its interpreters, which end with this one."""
+    os.environ[_VARIABLE] = _place()
+
+
 def fork_server(
     python: Path, preloaded: tuple[str, ...], environment: Mapping[str, str]
 ) -> ForkServer:
-    """Return the server of this process for these imports, which lives as long as this process.
+    """Return the connection to the interpreter with these imports, which is started once.
 
     Args:
         python: The interpreter.
         preloaded: Modules that it imports.
-        environment: Of the imports; what pytest changes from test to test is left out.
+        environment: Of the imports, without what one process alone has.
     """
-    settled = {name: value for name, value in environment.items() if name not in _OF_A_TEST}
-    return _fork_server(python, preloaded, tuple(sorted(settled.items())))
+    deciding = {name: value for name, value in environment.items() if name.startswith(_DECIDING)}
+    identity = json.dumps([str(python), preloaded, sorted(deciding.items())])
+    with _LOCK:
+        if identity not in _CONNECTIONS:
+            owner, _, directory = _place().partition(":")
+            name = hashlib.sha256(identity.encode()).hexdigest()[:16]
+            path = Path(directory, f"{name}.socket")
+            _CONNECTIONS[identity] = ForkServer(
+                _connect(path, [str(python), str(_PROGRAM), owner, *preloaded], environment),
+                path.with_suffix(".log"),
+            )
+        return _CONNECTIONS[identity]
 
 
-@cache
-def _fork_server(
-    python: Path, preloaded: tuple[str, ...], environment: tuple[tuple[str, str], ...]
-) -> ForkServer:
-    server = ForkServer(python, preloaded, dict(environment))
-    atexit.register(server.close)
-    return server
+_LOCK = threading.Lock()
+_CONNECTIONS: dict[str, ForkServer] = {}
 
 
-def become(
-    arguments: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    cwd: str,
-    output: int,
-    errors: int,
-    descriptors: Collection[int] = (),
-) -> NoReturn:
-    """Make a process that was just forked what a program is that was started by itself.
-
-    Args:
-        arguments: `-m` and a module, or a script; then the program's own.
-        environment: All its variables.
-        cwd: Its directory.
-        output: Descriptor of its standard output.
-        errors: Descriptor of its standard error.
-        descriptors: What it has inherited; all else is closed.
-    """
-    code = 1
-    try:
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((nothing, 0), (output, 1), (errors, 2)):
-            os.dup2(source, target)
-        for number in set(range(3, 256)).difference(descriptors):
-            os.closerange(number, number + 1)
-        os.environ.clear()
-        os.environ.update(environment)
-        os.chdir(cwd)
-        code = _run(arguments)
-    except BaseException:  # noqa: BLE001 - the outermost frame of a program, as the interpreter's own is
-        sys.excepthook(*sys.exc_info())
-    finally:
-        _end(code)
+@functools.cache
+def _made() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="wsc-interpreters-")
 
 
-def _obey(order: Mapping[str, Any]) -> NoReturn:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-    output, errors = (os.open(order[name], flags, 0o644) for name in ("output", "errors"))
-    become(
-        order["arguments"],
-        environment=order["environment"],
-        cwd=order["cwd"],
-        output=output,
-        errors=errors,
-    )
+def _place() -> str:
+    return os.environ.get(_VARIABLE) or f"{os.getpid()}:{_made().name}"
 
 
-def _run(arguments: Sequence[str]) -> int:
-    """Run a module or a script as the interpreter does, and return its exit code."""
-    try:
-        if arguments[0] == "-m":
-            sys.path.insert(0, os.getcwd())
-            sys.argv = [*arguments[1:]]
-            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-        else:
-            sys.path.insert(0, str(Path(arguments[0]).parent))
-            sys.argv = [*arguments]
-            runpy.run_path(arguments[0], run_name="__main__")
-    except SystemExit as end:
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except KeyboardInterrupt:
-        sys.excepthook(*sys.exc_info())
-        return -signal.SIGINT
-    return 0
-
-
-def _end(code: int) -> NoReturn:
-    """End as an interpreter does: threads are waited for, then what is registered runs."""
-    try:
-        threading._shutdown()
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        if code < 0:  # interrupted: by the signal, as who waits for it expects
-            signal.signal(-code, signal.SIG_DFL)
-            os.kill(os.getpid(), -code)
-        os._exit(code)
-
-
-def _fork(order: Mapping[str, Any], number: int) -> int:
-    if (pid := os.fork()) == 0:
+def _connect(path: Path, command: Sequence[str], environment: Mapping[str, str]) -> socket.socket:
+    """Return a connection to who listens there; start that if nobody does."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            _obey(order)
-        except OSError:  # a file cannot be opened
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(1)
-    _say(number=number, pid=pid)
-    return pid
+            connection.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            _start(path, command, environment)
+            connection.connect(str(path))
+    return connection
 
 
-def _reap(running: dict[int, int]) -> None:
-    """Say how those of some programs, process ids by number, ended that have."""
-    for number, pid in [*running.items()]:
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
-            del running[number]
-            _say(number=number, code=os.waitstatus_to_exitcode(status))
+def _start(path: Path, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Start an interpreter; who connects before it has imported everything waits for that."""
+    settled = {
+        name: value for name, value in environment.items() if not name.startswith(_OF_ONE_PROCESS)
+    }
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with listener, path.with_suffix(".log").open("ab") as log:
+        listener.bind(str(path))
+        listener.listen()
+        # It goes on in the background by itself: it is nobody's child that would be waited for.
+        subprocess.run(
+            [*command[:2], str(listener.fileno()), *command[2:]],
+            env=settled,
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            check=True,
+        )
 
 
-def _say(**told: int) -> None:
-    os.write(1, json.dumps(told).encode() + b"\n")
-
-
-def main() -> None:
-    """Fork a program for each line of standard input; say when one starts and when it ends."""
-    del sys.path[0]  # where this file is, whose siblings have names of others' modules
-    gc.disable()
-    for module in sys.argv[1:]:
-        import_module(module)
-    gc.freeze()  # else each program looked at all of it for garbage, and copied its pages
-    gc.enable()
-    wake, wakened = os.pipe()
-    for end in (wake, wakened):
-        os.set_blocking(end, False)
-    signal.set_wakeup_fd(wakened, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    running: dict[int, int] = {}
-    numbers = itertools.count()
-    with selectors.DefaultSelector() as selector:
-        selector.register(0, selectors.EVENT_READ)
-        selector.register(wake, selectors.EVENT_READ)
-        pending = b""
-        while True:
-            ready = [key.fd for key, _ in selector.select()]
-            if wake in ready:
-                os.read(wake, 1 << 10)
-            if 0 in ready:
-                if not (data := os.read(0, 1 << 16)):
-                    return
-                *lines, pending = (pending + data).split(b"\n")
-                for line in lines:
-                    number = next(numbers)
-                    running[number] = _fork(json.loads(line), number)
-            _reap(running)
-
-
-if __name__ == "__main__":
-    main()
+def _umask() -> int:
+    """Return what files are made without; asking the system for it would change it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (text,) = (line.split()[1] for line in lines if line.startswith("Umask:"))
+    return int(text, 8)

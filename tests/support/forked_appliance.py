@@ -18,7 +18,9 @@ from appliance.cli.programs_to_run import Program
 from appliance.files.private import keep_private
 from appliance.start import Commands, app
 from appliance.user_code.user_fork_server import show_variables
-from tests.support.forked import become, fork_server
+from tests.support.forked import fork_server
+from tests.support.forking_interpreter import become
+from tests.support.pod_programs import ForkedPodPrograms
 
 NAME = "tests.support.forked_appliance"
 ROOT = Path(__file__).parents[2]
@@ -103,7 +105,8 @@ def main() -> None:
     """Run the command line."""
     keep_private()
     Commands.is_whole_process = True
-    app(prog_name="appliance", obj=ForkedProgram(command=(sys.executable, "-m", NAME)))
+    program = ForkedProgram(command=(sys.executable, "-m", NAME), pods=ForkedPodPrograms())
+    app(prog_name="appliance", obj=program)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
-"""Programs of pods, forked from one interpreter of this process that has their imports."""
+"""Programs of pods, forked from one interpreter that has their imports."""
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from appliance.cluster.pod_process import ENTRY_MODULES, SDK_MODULE
-from tests.support.forked import ForkedProcess, fork_server
+from appliance.cluster.process_launcher import PodPrograms
+from tests.support.forked import ForkedProcess, ForkServer, fork_server
 
 ROOT = Path(__file__).parents[2]
 _IMPORTED = (
@@ -14,6 +17,7 @@ _IMPORTED = (
     "torch",
     "numpy",
     "grpc",
+    "appliance.cluster.pod_fork_server",
     *sorted({*ENTRY_MODULES.values()}),
     SDK_MODULE,
 )
@@ -35,8 +39,32 @@ def start_program(
         output: File that takes its standard output and error.
         environment: Variables beside this process's own.
     """
-    settled = {**os.environ, "PYTHONPATH": str(ROOT)}
-    server = fork_server(Path(sys.executable), _IMPORTED, settled)
-    return server.start(
-        arguments, environment={**settled, **(environment or {})}, cwd=cwd, output=output
-    )
+    variables = {**_variables(), **(environment or {})}
+    return interpreter().start(arguments, environment=variables, cwd=cwd, output=output)
+
+
+def interpreter() -> ForkServer:
+    """Return what has imported the programs of pods."""
+    return fork_server(Path(sys.executable), _IMPORTED, _variables())
+
+
+def _variables() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkedPodPrograms(PodPrograms):
+    """Programs of pods whose fork server is forked from an interpreter that has imported them."""
+
+    def start_fork_server(
+        self, arguments: Sequence[str], *, descriptor: int, log: IO[bytes]
+    ) -> ForkedProcess:
+        """Start it; see `PodPrograms.start_fork_server`."""
+        return interpreter().inherit(
+            ("-m", "tests.support.shown_fork_server", *arguments),
+            environment=os.environ,
+            cwd=Path.cwd(),
+            output=log.fileno(),
+            errors=log.fileno(),
+            descriptors=[descriptor],
+        )
