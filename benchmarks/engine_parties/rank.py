@@ -46,7 +46,7 @@ Step = Callable[[dict[str, torch.Tensor]], torch.Tensor]
 
 def fused_step(model: torch.nn.Module, forward: Callable[..., torch.Tensor] | None = None) -> Step:
     """Return a training step with PyTorch's fused AdamW; the model itself is the forward pass."""
-    forward = forward or model
+    forward = model if forward is None else forward
     optimizer = torch.optim.AdamW(model.parameters(), fused=True, **ADAMW)
 
     def step(batch: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -71,7 +71,7 @@ def compiled(model: torch.nn.Module, local_batch: int) -> Step:
 
 def in_bfloat16(model: torch.nn.Module, run: Callable[..., torch.Tensor] | None = None) -> Step:
     """Return a training step whose forward pass runs in bfloat16 autocast, weights in float32."""
-    run = run or model
+    run = model if run is None else run
 
     def forward(**batch: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
