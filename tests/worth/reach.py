@@ -1,0 +1,100 @@
+"""Which unit test reaches which line, and how long each takes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from coverage import Coverage, CoverageData
+
+from tests.worth.mutants import ROOT
+
+_FILES = "WSC_WORTH_FILES"
+_DATA, _SECONDS = "reach.coverage", "seconds.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What one run of the tests has recorded.
+
+    Attributes:
+        tests: Tests by file and line.
+        seconds: Duration of each test.
+    """
+
+    tests: Mapping[tuple[str, int], Collection[str]]
+    seconds: Mapping[str, float]
+
+    def cheapest_first(self, path: str, line: int, limit_seconds: float) -> list[str]:
+        """Return the tests that reach a line, up to so many seconds together."""
+        found: list[str] = []
+        total = 0.0
+        for test in sorted(self.tests.get((path, line), ()), key=lambda t: self.seconds[t]):
+            total += self.seconds[test]
+            if found and total > limit_seconds:
+                break
+            found.append(test)
+        return found
+
+
+def record(folder: Path, tests: Sequence[str], files: Collection[str]) -> None:
+    """Run tests and record which of them reach the lines of some files, in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.worth.reach", "-n", "0"]
+    command += ["-p", "no:cacheprovider", *tests]
+    told = {"folder": str(folder), "files": sorted(files)}
+    environment = {**os.environ, _FILES: json.dumps(told)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    assert done.returncode == 0, "the tests fail as they are"
+
+
+def read(folder: Path) -> Reach:
+    """Return what was recorded in a folder."""
+    data = CoverageData(basename=str(folder / _DATA))
+    data.read()
+    tests: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for file in data.measured_files():
+        path = str(Path(file).relative_to(ROOT))
+        for line, contexts in data.contexts_by_lineno(file).items():
+            tests[path, line].update(context for context in contexts if context)
+    return Reach(tests=tests, seconds=json.loads((folder / _SECONDS).read_text()))
+
+
+class _Recorder:
+    """Tells coverage which test runs."""
+
+    def __init__(self, folder: Path, files: Sequence[str]) -> None:
+        self._folder = folder
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._coverage = Coverage(
+            data_file=str(folder / _DATA), include=[str(ROOT / file) for file in files]
+        )
+        self._coverage.erase()
+        self._coverage.start()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._coverage.switch_context(item.nodeid)
+        try:
+            return (yield)
+        finally:
+            self._coverage.switch_context("")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        self._coverage.stop()
+        self._coverage.save()
+        (self._folder / _SECONDS).write_text(json.dumps(self._seconds))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record, as a plugin of the run that `record` starts."""
+    told = json.loads(os.environ[_FILES])
+    config.pluginmanager.register(_Recorder(Path(told["folder"]), told["files"]), "reach")
