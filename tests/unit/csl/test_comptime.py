@@ -244,3 +244,11 @@ comptime { @export_symbol(main); }
 """
     names = [function.name for function in check_right(source).functions]
     assert names == ["main", "scaled", "scaled.2", "scaled.3"]
+
+
+@pytest.mark.parametrize("name", ["f", "more", "a_long_name"])
+def test_an_error_of_a_function_underlines_its_name(name: str) -> None:
+    compilation = compile_pe(f"fn {name}() u16 {{ }} comptime {{ _ = {name}(); }}")
+    (error,) = compilation.diagnostics
+    underlines = [line.strip() for line in error.render().splitlines() if "^" in line]
+    assert underlines[0] == "^" + "~" * (len(name) - 1)

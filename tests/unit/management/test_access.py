@@ -347,3 +347,10 @@ def test_wrong_tokens_are_counted_by_address_and_right_ones_pass_all_the_same(
         call(wrong)
     with pytest.raises(TooManyRequestsError):
         call(wrong)
+
+
+def test_a_token_lives_a_second_or_more(access):
+    assert access.tokens.mint("ada", seconds=1).record.expires_at is not None
+    for seconds in (0, -1):
+        with pytest.raises(UserError, match=f"of {seconds} seconds would be born dead"):
+            access.tokens.mint("ada", seconds=seconds)

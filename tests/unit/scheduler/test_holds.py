@@ -1,5 +1,9 @@
 """Jobs that somebody holds back: they keep their place and do not start."""
 
+from dataclasses import replace
+
+from appliance.core.ids import WorkflowId
+from appliance.scheduler.snapshot import WorkflowReservation
 from appliance.scheduler.waiting.wait_reasons import WaitReason
 from tests.support.scheduling import HOUR, admitted, cluster, compile_, cycle, execute, held
 
@@ -30,3 +34,11 @@ def test_a_held_compile_does_not_even_look_into_the_cache():
     jobs = [compile_("c", is_lookup=True, held_by="ada")]
     assert not admitted(cycle(cluster(1), jobs))
     assert list(admitted(cycle(cluster(1), [compile_("c", is_lookup=True)]))) == ["c"]
+
+
+def test_systems_that_a_workflow_keeps_do_not_start_its_held_job():
+    kept = WorkflowReservation(workflow=WorkflowId("w"), systems=("s0", "s1"))
+    snapshot = cluster(2, reservations=(kept,))
+    mine = execute("mine", 2, workflow=WorkflowId("w"))
+    assert admitted(cycle(snapshot, [replace(mine, held_by="ada")])) == {}
+    assert list(admitted(cycle(snapshot, [mine]))) == ["mine"]

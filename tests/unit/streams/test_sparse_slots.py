@@ -6,7 +6,7 @@ import pytest
 from appliance.core.errors import InternalError
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.sparsity.encodings import MatrixShape
-from appliance.streams.sparse_slots import SparseSlots
+from appliance.streams.sparse_slots import SparseSlots, pattern_of
 
 TYPE = TensorType((8, 16), DType.F32)
 ROW = (("bias", TensorType((8,), DType.F32)), ("w1", TYPE), ("w2", TYPE))
@@ -42,3 +42,14 @@ def test_counts_of_gradients_change_nothing_of_where_values_lie():
 def test_a_count_that_cannot_be_is_refused(counts):
     with pytest.raises(InternalError, match="holds"):
         slots(asking={"w2"}).counts(0, slot_of(*counts))
+
+
+def test_a_pattern_lies_in_a_slot_where_it_takes_bytes_and_is_wanted():
+    def names(slots, *counts):
+        return [item.name for item in slots.layout(0, counts).items]
+
+    patterns = [pattern_of("w1"), pattern_of("w2")]
+    unwanted = SparseSlots([ROW], SHAPES, has_patterns=False)
+    assert [name for name in names(slots(), 10, 20) if name in patterns] == patterns
+    assert [name for name in names(slots(), 128, 20) if name in patterns] == patterns[1:], "dense"
+    assert [name for name in names(unwanted, 10, 20) if name in patterns] == []
