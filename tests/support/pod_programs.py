@@ -63,7 +63,7 @@ class ForkedPodPrograms(PodPrograms):
         return interpreter().inherit(
             ("-m", "tests.support.shown_fork_server", *arguments),
             environment=os.environ,
-            cwd=Path.cwd(),
+            cwd=Path(os.getcwd()),
             output=log.fileno(),
             errors=log.fileno(),
             descriptors=[descriptor],
