@@ -8,15 +8,20 @@ unexport PYTHONDONTWRITEBYTECODE
 
 VENV ?= .venv
 export WSC_CLIENT_VENV ?= $(HOME)/.cache/wsc/client-2.10.0
+# Other releases that the appliance serves have environments beside the newest one and share its files.
+RELEASES := 2.6.0 2.7.0 2.7.1 2.8.0 2.9.0
+RELEASE ?= 2.10.0
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools-installed
 KUBE_APISERVER := $(HOME)/.cache/wsc/kube-apiserver-1.20.2
 CLIENT := $(WSC_CLIENT_VENV)/.installed
+RELEASE_CLIENTS := $(RELEASES:%=$(dir $(WSC_CLIENT_VENV))client-%/.installed)
 PAGES := appliance/dashboard/web/node_modules/.installed
 NOTEBOOK := $(WSC_CLIENT_VENV)/.notebook-installed
 export WSC_SDK_CLIENT_VENV ?= $(HOME)/.cache/wsc/sdk-client-2.10.0
 SDK_CLIENT := $(WSC_SDK_CLIENT_VENV)/.installed
+RELEASE_SDK_CLIENTS := $(RELEASES:%=$(dir $(WSC_SDK_CLIENT_VENV))sdk-client-%/.installed)
 # A checkout of public CSL examples, or a directory with several; their tests are left out without.
 export EXAMPLES ?=
 # A checkout of the public Model Zoo, and an environment with the client and what the Model Zoo requires.
@@ -27,7 +32,7 @@ PYTEST := $(PY) -m pytest
 FAULTS ?= 1000
 SEED ?= 2026
 
-.PHONY: help setup hooks client notebook sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit unit-all fuzz sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup hooks client releases notebook sdk-client test-csl test-releases test-modelzoo demo test processes check lint types layers deps unit unit-all fuzz sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -45,13 +50,23 @@ $(TOOLS): $(INSTALLED)
 	deploy/setup.sh tools $(VENV)
 	@touch $@
 
-client: $(CLIENT) ## Install the public client into its own environment (2.6 GB; WSC_CUDA=1 for the 6 GB with CUDA)
+client: $(dir $(WSC_CLIENT_VENV))client-$(RELEASE)/.installed ## Install the public client into its own environment (2.6 GB; WSC_CUDA=1 for the 6 GB with CUDA); RELEASE=2.9.0: another release
 
 $(CLIENT): deploy/setup.sh
 	deploy/setup.sh client $(WSC_CLIENT_VENV)
 	@touch $@
 
-sdk-client: $(SDK_CLIENT) ## Install the public SDK client into its own environment (0.3 GB)
+releases: $(RELEASE_CLIENTS) ## Install the other releases of the client that are served (1 GB, as they share the newest one's files)
+
+$(RELEASE_CLIENTS): $(CLIENT)
+	deploy/setup.sh client-release $(@D) $(patsubst client-%,%,$(notdir $(@D))) $(WSC_CLIENT_VENV)
+	@touch $@
+
+sdk-client: $(dir $(WSC_SDK_CLIENT_VENV))sdk-client-$(RELEASE)/.installed ## Install the public SDK client into its own environment (0.3 GB); RELEASE=2.9.0: another release
+
+$(RELEASE_SDK_CLIENTS): $(SDK_CLIENT)
+	deploy/setup.sh client-release $(@D) $(patsubst sdk-client-%,%,$(notdir $(@D))) $(WSC_SDK_CLIENT_VENV)
+	@touch $@
 
 $(SDK_CLIENT): deploy/setup.sh
 	deploy/setup.sh sdk-client $(WSC_SDK_CLIENT_VENV)
@@ -90,11 +105,16 @@ unit-all: $(TOOLS) ## All unit and architecture tests
 
 test: check processes ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
 
-processes: $(TOOLS) packages $(PAGES) $(NOTEBOOK) $(SDK_CLIENT) kube-tools ## The part of make test that starts processes
+processes: $(TOOLS) packages $(PAGES) $(NOTEBOOK) $(SDK_CLIENT) $(RELEASE_CLIENTS) kube-tools ## The part of make test that starts processes
 	$(PYTEST) -q -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/chaos tests/conformance tests/e2e tests/helm tests/kubernetes
 
 test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
 	$(PY) -m tests.support.csl_examples "$(EXAMPLES)"
+
+test-releases: $(TOOLS) $(RELEASE_CLIENTS) ## The tests of the real client with every release that is served (hours); RELEASES="2.9.0": with some
+	status=0; for release in $(RELEASES); do echo "== $$release"; \
+	    WSC_CLIENT_VENV=$(dir $(WSC_CLIENT_VENV))client-$$release $(PYTEST) -q -n 2 --dist loadfile -m client \
+	        tests/conformance --deselect tests/conformance/test_real_client_releases.py || status=1; done; exit $$status
 
 test-modelzoo: $(TOOLS) ## Train small Model Zoo configurations, on the CPU backend and here: make test-modelzoo MODELZOO=DIR MODELZOO_VENV=DIR MODELZOO_ARGS="--only sparsity"
 	$(PY) -m tests.modelzoo --modelzoo "$(MODELZOO)" --client "$(MODELZOO_VENV)" $(MODELZOO_ARGS)

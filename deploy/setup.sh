@@ -2,6 +2,8 @@
 # Installs one of the two Python environments: `setup.sh appliance DIR` or `setup.sh client DIR`;
 # into the first one what tests and checks need beside it: `setup.sh tools DIR`; into the second one what
 # notebooks need: `setup.sh notebook DIR`; or the SDK's client into one of its own: `setup.sh sdk-client DIR`;
+# another release of either client beside an environment that has the newest one, whose other files it shares:
+# `setup.sh client-release DIR RELEASE BASE`;
 # or the Debian packages of the tests: `setup.sh packages`;
 # or a container engine (`setup.sh engine`), or helm and kubectl (`setup.sh kube-tools`), or the schemas of kinds that
 # are not Kubernetes' own (`setup.sh kube-schemas`), for the tests of the deployments.
@@ -107,7 +109,44 @@ install_kube_schemas() {
         "${kube_schemas[@]}" >/dev/null
 }
 
+# An environment of another release of the clients: links to the files of one that is there, since the releases require the
+# same of everything else, and the packages of that release. Files that two releases have alike are one file, too.
+install_client_release() {
+    local release=$1 base=$2 partial=$venv.partial work file package requirements=()
+    [ -x "$base/bin/python" ] || { echo "setup: $base has no client whose files could be shared; run make client first" >&2 && exit 2; }
+    rm -rf "$venv" "$partial"
+    cp -al "$base" "$partial" 2>/dev/null || { rm -rf "$partial" && cp -a "$base" "$partial"; } # another file system
+    rm -f "$partial"/.installed "$partial"/.notebook-installed
+    # Scripts name their interpreter by its path. sed writes new files, so the base's stay as they are.
+    grep -rlI --exclude-dir=lib -- "$base" "$partial" | while read -r file; do sed -i "s#$base#$venv#g" "$file"; done
+    mv "$partial" "$venv"
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' RETURN
+    for package in cerebras-pytorch cerebras-appliance cerebras-sdk; do
+        "$venv/bin/python" -m pip --disable-pip-version-check show -q "$package" 2>/dev/null || continue
+        requirements+=("$package==$release")
+    done
+    echo "setup: installing ${requirements[*]} into $venv"
+    "$venv/bin/python" -m pip --disable-pip-version-check install -q --no-compile --no-deps --force-reinstall \
+        "${requirements[@]}"
+    share_files "$venv" "$(dirname "$base")"
+}
+
+# share_files VENV DIRECTORY: replace large files of the client by links to equal ones of other environments there.
+share_files() {
+    local file other
+    find "$1"/lib/python3.11/site-packages/cerebras -size +1M -type f | while read -r file; do
+        for other in "$2"/*/"${file#"$1"/}"; do
+            [ "$other" -ef "$file" ] || ! cmp -s "$other" "$file" || ln -f "$other" "$file"
+        done
+    done
+}
+
 case $what in
+client-release)
+    install_client_release "$3" "$4"
+    exit 0
+    ;;
 packages | engine)
     if [ "$what" = packages ]; then
         mapfile -t missing < <(missing_test_packages)
@@ -180,7 +219,7 @@ notebook)
     pip install -q --no-compile "${notebook_requirements[@]}"
     ;;
 *)
-    echo "setup: '$what' is not one of appliance, tools, client, sdk-client, notebook, packages, engine, kube-tools and kube-schemas." >&2
+    echo "setup: '$what' is not one of appliance, tools, client, client-release, sdk-client, notebook, packages, engine, kube-tools and kube-schemas." >&2
     exit 2
     ;;
 esac

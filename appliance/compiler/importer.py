@@ -14,7 +14,7 @@ from appliance.compiler.syntax.cursor import Cursor
 from appliance.compiler.syntax.locations import LocationTable, Reference
 from appliance.compiler.syntax.tensor_types import parse_tensor_type
 from appliance.core.errors import InternalError, ProgramError
-from appliance.core.ir.graph import Argument, Graph, Node, Result, verify
+from appliance.core.ir.graph import Argument, Attribute, Graph, Node, Result, verify
 from appliance.core.ir.tensors import TensorType
 
 _VALUE = re.compile(r"%([A-Za-z0-9_$.-]+(?:#[0-9]+)?)")
@@ -23,6 +23,9 @@ _OP_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 _ALIAS = re.compile(r"#[A-Za-z0-9_$.]+")
 _RETURNS = frozenset({"return", "std.return", "func.return"})
 _DIALECT = "cirh."
+_SEGMENTS = "operand_segment_sizes"
+"""How many operands each of an operation's operand groups has. Release 2.7 prints it where all
+groups without operands come last, so that it says nothing that the operands do not."""
 
 
 def import_program(text: str) -> Graph:
@@ -218,6 +221,7 @@ class _Importer:
             if cursor.peek("("):
                 raise cursor.problem(f"{name} has a region, which is not supported")
             attributes = parse_dict(cursor) if cursor.peek("{") else {}
+            self._check_segments(attributes.pop(_SEGMENTS, ()), operands, name, position)
             types = self._parse_signature(operands, len(results), position)
         op = name.removeprefix(_DIALECT)
         if op == "Const" and isinstance(attributes.get("value"), tuple):
@@ -230,6 +234,17 @@ class _Importer:
             self._define(result, type_, start)
         location = self._locations.parse_optional(cursor)
         return _Operation(op, operands, results, types, attributes, location)
+
+    def _check_segments(
+        self, sizes: Attribute, operands: tuple[str, ...], name: str, position: int
+    ) -> None:
+        """Refuse operands that are not those of the operation's first groups, one of each."""
+        groups = sizes if isinstance(sizes, tuple) else ()
+        if groups != tuple(int(index < len(operands)) for index in range(len(groups))):
+            raise self._cursor.problem(
+                f"{name} has operands of groups {sizes}; supported is one for each of the first",
+                position=position,
+            )
 
     def _parse_operands(self, *, is_generic: bool) -> tuple[str, ...]:
         cursor = self._cursor

@@ -38,7 +38,6 @@ from appliance.management.services import Services
 from appliance.management.store.databases import sqlite_path
 from appliance.management.store.disk import DiskReserve
 from appliance.management.store.own_process import end_at_once, start_again
-from appliance.management.store.versions import NEWEST_CLIENT, client_build
 from appliance.scheduler.policy import Policy
 
 INNER_HOST = "127.0.0.1"
@@ -263,7 +262,6 @@ def _log_limits(keeping: KeepingOptions) -> LogLimits:
 def _pod_environment(foundation: Foundation, pods: PodSide, place: Place) -> PodEnvironment:
     """Return what pods need to know of the appliance, all but what the cluster says."""
     options, tls = foundation.options, foundation.tls
-    version, githash = client_build(NEWEST_CLIENT)
     is_on_kubernetes = pods.kubernetes is not None
     return PodEnvironment(
         management_address=place.remote_inner_address or foundation.inner_address,
@@ -276,8 +274,6 @@ def _pod_environment(foundation: Foundation, pods: PodSide, place: Place) -> Pod
         public_host=INNER_HOST if tls else options.listen.public_host,
         tls_cert=tls.certificate if tls else None,
         tls_key=tls.key if tls else None,
-        client_githash=githash,
-        client_version=version,
         num_cores=this_node().num_cores,
         driver_tokens=foundation.driver_tokens,
         stream_secret=foundation.stream_secret,

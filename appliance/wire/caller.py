@@ -1,10 +1,14 @@
 """The caller's identity, as the client's metadata carry it."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from appliance.core.cluster.records import User
+
+_RELEASE = re.compile(r"[0-9A-Za-z.-]{1,32}", re.ASCII)
+"""What a release may consist of: it is stored with the job and shown to others."""
 
 _NUM_KNOWN = 256
 """Metadata remembered: a client says the same with every call."""
@@ -17,7 +21,7 @@ class Caller:
     Attributes:
         user: The person, as far as the metadata say.
         workflow: The workflow that the client works in; may be empty.
-        client_version: Build version of the client, as in `2.10.0`; may be empty.
+        client_release: Release of the client, as in `2.10.0`; empty if it says none.
         token: Signed token; may be empty.
         is_named: Whether there are metadata of a client at all: its streams carry none.
         session: The session (namespace) that it names; may be empty.
@@ -26,7 +30,7 @@ class Caller:
 
     user: User
     workflow: str = ""
-    client_version: str = ""
+    client_release: str = ""
     token: str = ""
     is_named: bool = False
     session: str = ""
@@ -49,12 +53,18 @@ def _caller(metadata: tuple[tuple[str, str | bytes], ...]) -> Caller:
     return Caller(
         user=user,
         workflow=values.get("workflow-id", ""),
-        client_version=values.get("client-build-version", "").split("+")[0],
+        client_release=_release(values.get("client-build-version", "")),
         token=values.get("auth-token", ""),
         is_named="auth-uid" in values or "auth-token" in values,
         session=values.get("namespace", "") or _namespace(values.get("x-forwarded-host", "")),
         num_previous_attempts=max(_number(values.get("grpc-previous-rpc-attempts", "")), 0),
     )
+
+
+def _release(build: str) -> str:
+    """Return the release of a build, `2.9.0` of `2.9.0+e2e12a41a8`; empty for what is none."""
+    release = build.partition("+")[0]
+    return release if _RELEASE.fullmatch(release) else ""
 
 
 def _namespace(authority: str) -> str:

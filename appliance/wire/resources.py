@@ -86,7 +86,12 @@ def job(
     pods = list(pods)
     found = pb.Job()
     times = time_properties(pods) if pods else {}
-    named = {"dashboard": dashboard, "namespace": namespace, "message": record.message}
+    named = {
+        "dashboard": dashboard,
+        "namespace": namespace,
+        "client_release": record.client_release,
+        "message": record.message,
+    }
     _describe(found.meta, record, {**named, **times, **readings})
     spec, user = found.spec, record.user
     spec.user.uid, spec.user.gid, spec.user.username = user.uid, user.gid, user.name

@@ -15,6 +15,9 @@ _MESSAGE = "message"
 NAMESPACE = "namespace"
 """Of Kubernetes: a job's `meta.namespace` is its session."""
 
+CLIENT_RELEASE = "client_release"
+"""Release of the client that submitted it."""
+
 _NUM_BUCKET_VALUES = 100
 
 FINAL_PHASES = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED})
@@ -44,6 +47,11 @@ def job_columns(now: dt.datetime) -> tuple[Column[Job], ...]:
         Column(
             header="NAMESPACE",
             cell=lambda job: job.meta.properties.get(NAMESPACE, "") or NOT_APPLICABLE,
+            is_wide=True,
+        ),
+        Column(
+            header="CLIENT",
+            cell=lambda job: job.meta.properties.get(CLIENT_RELEASE, "") or NOT_APPLICABLE,
             is_wide=True,
         ),
         Column(header="REASON", cell=reason, is_wide=True),

@@ -87,7 +87,6 @@ def given() -> Iterator[PodOptions]:
         tls_key=Path("/k"),
         bind_host="10.0.0.1",
         public_host="here",
-        client_version="9",
         client_config=Path("/f"),
         memory_nodes=MemoryNodes(num_nodes=2, node_bytes=3),
     )
@@ -98,6 +97,7 @@ def given() -> Iterator[PodOptions]:
             requirements=requirements,
             systems=("a", "b"),
             service_authority="secret",
+            client_release="2.6.0",
         )
         job = replace(job, user=replace(job.user, uid=5, gid=6, name="ada"))
         driver = "{}" if type_ is JobType.DRIVER else ""

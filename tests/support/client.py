@@ -22,11 +22,17 @@ PRELOADED = (
 """What `import cerebras.pytorch` and a run of it import; labs, pages and examples start anew."""
 
 
-def client_venv() -> Path:
-    """Return the client's environment; `WSC_CLIENT_VENV` says where it is."""
+def client_venv(release: str = "") -> Path:
+    """Return the client's environment; `WSC_CLIENT_VENV` says where it is.
+
+    Args:
+        release: Return that of this release, which is beside it; empty for the one that is tested.
+    """
     default = Path.home() / ".cache" / "wsc" / "client-2.10.0"
     venv = Path(os.environ.get("WSC_CLIENT_VENV") or default)
-    assert (venv / "bin" / "python").exists(), f"no client in {venv}; run `make client`"
+    if release:
+        venv = venv.with_name(f"client-{release}")
+    assert (venv / "bin" / "python").exists(), f"no client in {venv}; run `make client releases`"
     return venv
 
 
@@ -42,12 +48,12 @@ def client_path(venv: Path | None = None) -> str:
     return f"{lowering}:{venv}/bin"
 
 
-def client_environment() -> dict[str, str]:
+def client_environment(venv: Path | None = None) -> dict[str, str]:
     """Return the environment in which the client runs: its tools on PATH, two threads."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
     }
-    environment["PATH"] = f"{client_path()}:{environment['PATH']}"
+    environment["PATH"] = f"{client_path(venv)}:{environment['PATH']}"
     environment["OMP_NUM_THREADS"] = "2"
     environment["OMP_WAIT_POLICY"] = "passive"  # several runs share the cores
     return environment
@@ -104,6 +110,7 @@ def start_client(
     config: Path | None = None,
     token: str = "",
     program: str = "train.py",
+    release: str = "",
 ) -> ClientRun:
     """Start one of the conformance programs, in a process that has imported the client.
 
@@ -114,10 +121,12 @@ def start_client(
         config: A config_v2 that names the cluster.
         token: Shown with every call; empty for none.
         program: Name of the program, which takes `--backend`, `--mgmt-address` and `--out`.
+        release: Release of the client; empty for the one that is tested.
     """
     work_dir.mkdir(parents=True, exist_ok=True)
-    environment = client_environment()
-    server = fork_server(client_venv() / "bin" / "python", PRELOADED, environment)
+    venv = client_venv(release)
+    environment = client_environment(venv)
+    server = fork_server(venv / "bin" / "python", PRELOADED, environment)
     command = [str(PROGRAMS / program), *arguments]
     if address or config:
         command += ["--backend", "CSX"]

@@ -313,6 +313,8 @@ class Job(JobSummary):
     namespace: str
     """Kubernetes namespace that it is in; empty if it is in none, as after its wsjob has gone."""
     client_workdir: str
+    client_release: str
+    """Release of the client that submitted it, as in `2.10.0`; empty if it did not say."""
     artifact_dir: str
     workers_per_system: int
     phases: list[PhaseSpan]
@@ -361,6 +363,7 @@ class Job(JobSummary):
             dashboard=dashboard,
             namespace=namespace,
             client_workdir=job.client_workdir,
+            client_release=job.client_release,
             artifact_dir=job.artifact_dir,
             workers_per_system=job.workers_per_system,
             phases=phase_spans(view.events),

@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.compiler.syntax.cursor import Cursor
-from appliance.compiler.syntax.tensor_types import parse_tensor_type, skip_scalar_type
+from appliance.compiler.syntax.tensor_types import (
+    parse_constant_type,
+    parse_tensor_type,
+    skip_scalar_type,
+)
 from appliance.core.ir.graph import Attribute
 from appliance.core.ir.tensors import Constant, DType, TensorType
 
@@ -152,7 +156,7 @@ def _number(cursor: Cursor, literal: str) -> int | float:
 
 
 def parse_dense(cursor: Cursor) -> Constant:
-    """Read `dense<...> : tensor<...>` into a constant (16-bit floats into float32 containers).
+    """Read `dense<...> : tensor<...>` or `vector<...>` (16-bit floats into float32 containers).
 
     Raises:
         ProgramError: The elements do not fit the type in number or kind.
@@ -160,7 +164,7 @@ def parse_dense(cursor: Cursor) -> Constant:
     start = cursor.position
     found = cursor.require(_DENSE_BODY, "'dense<...>'")
     cursor.expect(":")
-    type_ = parse_tensor_type(cursor)
+    type_ = parse_constant_type(cursor)
     raw, listed = found.groups()
     try:
         if raw is not None:

@@ -70,6 +70,8 @@ class NewJob:
         requirements: What it asks for beyond its systems.
         request_digest: By which a call that comes again is known; empty if none is looked for.
         held_by: Who holds it back while it waits; empty for nobody.
+        client_release: Release of the client that submitted it, as in `2.10.0`; empty if it did
+            not say.
     """
 
     id: JobId
@@ -87,6 +89,7 @@ class NewJob:
     requirements: Requirements = field(default_factory=Requirements)
     request_digest: str = ""
     held_by: str = ""
+    client_release: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

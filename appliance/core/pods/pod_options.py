@@ -166,7 +166,7 @@ class CoordinatorPodOptions(ServingPodOptions):
     memory_nodes: MemoryNodes = ONE_NODE
     keep_weight_bytes: int = 0
     kernel_tables: Path | None = None
-    client_version: str = "2.10.0"
+    client_version: str = ""
     client_githash: str = ""
 
 

@@ -56,6 +56,7 @@ class JobFilter:
         phases: Only in one of these phases; empty for all unfinished.
         with_finished: Finished jobs too; of meaning without `phases` alone.
         system: Only with this system.
+        client_release: Only submitted by a client of this release, as in `2.10.0`.
         labels: Only with all of these labels.
         text: Only jobs in which each of its words occurs: in the id, the owner's name, the type,
             the phase, or a label written `key=value`; case does not count.
@@ -76,6 +77,7 @@ class JobFilter:
     phases: tuple[Phase, ...] = ()
     with_finished: bool = False
     system: str = ""
+    client_release: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
     created_after: dt.datetime | None = None
@@ -105,6 +107,7 @@ class JobLine:
         systems: Systems it holds or held.
         labels: The user's tags.
         client_workdir: Where its client runs, as the client says.
+        client_release: Release of its client; empty if it did not say.
         created_at: When it was submitted.
         started_at: When it got its resources.
         ended_at: When it ended.
@@ -123,6 +126,7 @@ class JobLine:
     systems: tuple[str, ...]
     labels: Mapping[str, str]
     client_workdir: str
+    client_release: str
     created_at: dt.datetime
     started_at: dt.datetime | None
     ended_at: dt.datetime | None

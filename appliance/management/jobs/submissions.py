@@ -21,7 +21,7 @@ from appliance.management.jobs.repeated_calls import RepeatedCalls, digest_of
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
-from appliance.management.store.versions import CLIENT_BUILDS, NEWEST_CLIENT
+from appliance.management.store.versions import CLIENT_BUILDS, SERVED_RELEASES
 from appliance.observability import tracing
 from appliance.storage.queue.job_requests import JobRequest
 from appliance.wire.caller import Caller
@@ -131,6 +131,7 @@ class SubmissionService:
                 max_groups=self._max_groups(session) if submission.num_shards > 1 else None,
             ),
             request_digest=digest_of(submission, caller),
+            client_release=caller.client_release,
         )
         store = partial(self._store, new, submission, caller)
         # It keeps the job's place in a trace too, which is below the call that is served here.
@@ -158,7 +159,7 @@ class SubmissionService:
         trace, parent = tracing.begin_job()
         request = JobRequest(message=submission.request, trace=trace, trace_parent=parent)
         self._state.requests.keep(new.id, request)
-        self._warn_of_version(new.id, caller.client_version)
+        self._warn_of_release(new.id, caller.client_release)
         self._state.leases.grant(new.id, seconds=self._options.lease_seconds)
         targets = (*self._options.notifies, *submission.notifications)
         self._state.notifications.follow(new.id, targets)
@@ -220,12 +221,12 @@ class SubmissionService:
         """
         return parse_compile_dir(relative, self._options.compile_root.resolve()).path
 
-    def _warn_of_version(self, job: JobId, version: str) -> None:
-        if not version or version in CLIENT_BUILDS:
+    def _warn_of_release(self, job: JobId, release: str) -> None:
+        if not release or release in CLIENT_BUILDS:
             return
         message = (
-            f"Warning: client version {version} is inconsistent with cluster server version "
-            f"{NEWEST_CLIENT}, there's a risk job could fail due to inconsistent setup."
+            f"Warning: client version {release} is inconsistent with cluster server version "
+            f"{SERVED_RELEASES}, there's a risk job could fail due to inconsistent setup."
         )
         event = EventRecord(
             job=job,

@@ -33,6 +33,7 @@ from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.access.stream_secrets import job_key
 from appliance.management.cluster.demands import main_pod_kind
 from appliance.management.options.settings_by_group import RunOptions
+from appliance.management.store.versions import client_build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +50,6 @@ class PodEnvironment:
         driver_tokens: Makes the tokens by which the scripts of drivers are known.
         tls_cert: Certificate for coordinators; None for plain text.
         tls_key: Its key.
-        client_githash: The client's own git hash, which it demands of coordinators.
-        client_version: The client's release.
         cluster_systems: Systems that exist; a compile for more is refused.
         num_cores: CPU cores to share out.
         node_cores: CPU cores of each node, where there are several.
@@ -73,8 +72,6 @@ class PodEnvironment:
     driver_tokens: DriverTokens
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    client_githash: str = ""
-    client_version: str = ""
     cluster_systems: int = 0
     num_cores: int = 1
     node_cores: Mapping[str, NodeCores] = field(default_factory=dict)
@@ -320,6 +317,7 @@ def _of_gang(role: Role, common: _Common, options: Mapping[str, Any], share: _Sh
 def _coordinator(common: _Common, options: Mapping[str, Any]) -> CoordinatorPodOptions:
     job, pod_environment = common.job, common.pod_environment
     runs = pod_environment.runs
+    version, githash = client_build(job.client_release)
     return CoordinatorPodOptions(
         **{**options, "torch_threads": 1},
         **_served(common),
@@ -337,8 +335,8 @@ def _coordinator(common: _Common, options: Mapping[str, Any]) -> CoordinatorPodO
         kernel_tables=(
             pod_environment.compile_root / KERNEL_TABLES if runs.measures_kernels else None
         ),
-        client_version=pod_environment.client_version,
-        client_githash=pod_environment.client_githash,
+        client_version=version,
+        client_githash=githash,
     )
 
 

@@ -34,6 +34,7 @@ def conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
         (JobRow.session, wanted.session),
         (JobRow.workflow, wanted.workflow),
         (JobRow.username, wanted.user),
+        (JobRow.client_release, wanted.client_release),
     ):
         if value:
             found.append(column == value)

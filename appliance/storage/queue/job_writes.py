@@ -106,6 +106,7 @@ def new_job(record: JobRecord, effect: _Effect) -> list[Write]:
         "num_starts": record.num_starts,
         "held_by": record.held_by,
         "request_digest": record.request_digest,
+        "client_release": record.client_release,
         "phase": record.phase.value,
         "message": record.message,
         "created_at": record.created_at,

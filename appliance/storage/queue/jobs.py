@@ -445,6 +445,7 @@ def _record_of(
         num_starts=row.num_starts,
         held_by=row.held_by,
         request_digest=row.request_digest,
+        client_release=row.client_release,
         service_address=row.service_address,
         artifact_dir=row.artifact_dir,
         created_at=row.created_at,

@@ -105,6 +105,7 @@ class JobRow(Base):
     num_starts: Mapped[int]
     held_by: Mapped[str] = mapped_column(String(256), default="")
     request_digest: Mapped[str] = mapped_column(String(64), default="")
+    client_release: Mapped[str] = mapped_column(String(32), default="")
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]

@@ -14,6 +14,7 @@ from csctl.connection.errors import FollowedJobError
 from csctl.names import JobName, parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.jobs import (
+    CLIENT_RELEASE,
     FAILURE_COLUMNS,
     FINAL_PHASES,
     NAMESPACE,
@@ -126,6 +127,8 @@ def _job_tables(job: Job, now: dt.datetime, *, wide: bool, coloured: bool) -> st
         parts.append(render(POD_COLUMNS, pods, wide=wide, coloured=coloured))
     if namespace := job.meta.properties.get(NAMESPACE):
         parts.append(f"Namespace: {namespace}")
+    if release := job.meta.properties.get(CLIENT_RELEASE):
+        parts.append(f"Client: {release}")
     if progress := progress_line(job.meta.properties):
         parts.append(progress)
     times = tuple(system_times(job.meta.properties))

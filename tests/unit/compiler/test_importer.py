@@ -216,3 +216,27 @@ def test_a_truncated_text_is_refused_wherever_it_ends():
     for length in range(len(text)):
         with pytest.raises(ProgramError):
             import_program(text[:length])
+
+
+def dot(segments: str) -> str:
+    return (
+        f"    %0 = cirh.DotGeneral %arg0, %arg1 {{operand_segment_sizes = {segments}}} : "
+        "(tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>"
+    )
+
+
+def test_sizes_of_leading_operand_groups_say_nothing_more():
+    graph = import_program(program(dot("dense<[1, 1, 0, 0, 0, 0, 0]> : vector<7xi32>")))
+    assert (graph.nodes[0].attributes, len(graph.nodes[0].operands)) == ({}, 2)
+
+
+@pytest.mark.parametrize("sizes", ["[1, 0, 1, 0]", "[2, 0, 0, 0]", "[1, 0, 0, 0]", "[1, 1, 1]"])
+def test_operands_of_other_groups_are_refused(sizes: str):
+    with pytest.raises(ProgramError, match=r"DotGeneral has operands of groups"):
+        import_program(program(dot(f"dense<{sizes}> : vector<{sizes.count(',') + 1}xi32>")))
+
+
+def test_a_vector_attribute_is_a_tuple():
+    assert attributes("sizes = dense<[3, 4]> : vector<2xi32>") == {"sizes": (3, 4)}
+    with pytest.raises(ProgramError, match=r"type vector<2xq32> is not supported"):
+        attributes("sizes = dense<[3, 4]> : vector<2xq32>")

@@ -27,8 +27,6 @@ POD_ENVIRONMENT = PodEnvironment(
     cluster_systems=4,
     bind_host="127.0.0.1",
     public_host="localhost",
-    client_githash="abc",
-    client_version="2.10.0",
     num_cores=8,
     driver_tokens=DriverTokens(b"key"),
 )

@@ -83,7 +83,24 @@ def test_the_caller_is_who_the_metadata_say():
         ]
     )
     assert (who.user.uid, who.user.gid, who.user.name) == (1000, -1, "ada")
-    assert (who.client_version, who.workflow) == ("2.10.0", "wflow-1")
+    assert (who.client_release, who.workflow) == ("2.10.0", "wflow-1")
+
+
+@pytest.mark.parametrize(
+    ("build", "release"),
+    [
+        ("2.9.0", "2.9.0"),
+        ("2.10.0+32008fd851", "2.10.0"),
+        ("2.11.0-rc.1", "2.11.0-rc.1"),
+        ("", ""),
+        ("2.9.0\x1b[31m", ""),
+        ("<b>2</b>", ""),
+        ("2" * 33, ""),
+        ("2.9.0\u0660", ""),
+    ],
+)
+def test_a_release_is_of_few_characters_or_none(build, release):
+    assert caller([("client-build-version", build)]).client_release == release
 
 
 def test_scheduler_hints_name_session_time_limit_and_preemption():

@@ -261,6 +261,13 @@ def test_the_first_of_many_waiting_jobs_are_found_in_order_without_sorting(
     assert [row for row in plan if "B-TREE" in row.detail] == []
 
 
+def test_jobs_are_listed_by_the_release_of_their_client(state):
+    for name, release in (("wsjob-a", "2.9.0"), ("wsjob-b", "2.10.0"), ("wsjob-c", "")):
+        state.jobs.create(new_job(name, client_release=release))
+    assert [job.id for job in state.jobs.list(JobFilter(client_release="2.9.0"))] == ["wsjob-a"]
+    assert state.jobs.load("wsjob-b").client_release == "2.10.0"
+
+
 def test_unfinished_jobs_of_a_request_are_found_until_their_client_shows(state, clock):
     for name in ("wsjob-a", "wsjob-b", "wsjob-c", "wsjob-ended"):
         state.jobs.create(new_job(name, request_digest="d"))

@@ -1524,6 +1524,8 @@ export interface components {
         Job: {
             /** Artifact Dir */
             artifact_dir: string;
+            /** Client Release */
+            client_release: string;
             /** Client Workdir */
             client_workdir: string;
             /**
@@ -3771,6 +3773,7 @@ export interface operations {
                 phase?: components["schemas"]["Phase"][] | null;
                 all_states?: boolean;
                 system?: string;
+                client_release?: string;
                 label?: string[] | null;
                 text?: string;
                 created_after?: string | null;

@@ -10,7 +10,7 @@ from appliance.core.ids import JobId
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.submissions import SubmissionService
-from appliance.management.rpc.call_context import Context, caller_of
+from appliance.management.rpc.call_context import Context
 from appliance.management.rpc.client.client_streams import ClientStreams, Standing
 from appliance.management.rpc.client.reported_failures import require_told
 from appliance.management.store import versions
@@ -117,7 +117,7 @@ class JobMethods:
     def GetJobMeta(self, request: pb.GetJobMetaRequest, context: Context) -> pb.GetJobMetaResponse:
         """Return a job's tasks and the versions of what it runs on."""
         job = self._jobs.load(JobId(request.job_id))
-        version, _ = versions.client_build(caller_of(context).client_version)
+        version, _ = versions.client_build(job.client_release)
         system = json.dumps({"product": version, "execmode": "SIMULATED", "components": {}})
         return pb.GetJobMetaResponse(
             job_mode=_JOB_MODES[job.type],

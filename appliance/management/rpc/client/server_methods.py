@@ -31,8 +31,8 @@ class ServerMethods:
     def GetServerVersions(
         self, request: pb.GetServerVersionsRequest, context: Context
     ) -> pb.GetServerVersionsResponse:
-        """Name the client's own build, if this appliance serves it."""
-        version, githash = versions.client_build(caller_of(context).client_version)
+        """Name the client's own build, if this appliance serves it, else all that it serves."""
+        version, githash = versions.client_build(caller_of(context).client_release)
         names = (pb.COMPONENT_NAME_CLUSTER_SERVER, pb.COMPONENT_NAME_JOB_OPERATOR)
         return pb.GetServerVersionsResponse(
             versions=[

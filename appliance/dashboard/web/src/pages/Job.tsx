@@ -95,6 +95,7 @@ function Overview({ job, sessions }: { job: JobView; sessions: readonly Schemas[
           ["Submitted", clock(job.created_at)],
           [job.ended_at ? "Ran for" : "Running for", job.started_at ? duration((end - Date.parse(job.started_at)) / 1000) : "not started"],
           ["Workflow", job.workflow || "none"],
+          ...(job.client_release ? [["Client", job.client_release] as const] : []),
         ]}
       />
       {Object.keys(job.labels).length > 0 && (
