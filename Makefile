@@ -31,6 +31,8 @@ PYTEST := $(PY) -m pytest
 # How many faults `make chaos` draws, and from which seed.
 FAULTS ?= 1000
 SEED ?= 2026
+# How many damaged CSL program files `make fuzz` runs.
+PROGRAMS ?= 100000
 
 .PHONY: help setup hooks client releases notebook sdk-client test-csl test-releases test-modelzoo demo test processes check lint types layers deps unit unit-all fuzz sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
@@ -160,8 +162,9 @@ dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run 
 screenshots: $(TOOLS) $(CLIENT) packages ## Take the pictures of docs/dashboard.md from a real run; LOOK=DIRECTORY: also at three widths, light and dark
 	$(PY) docs/screenshots/take.py $(if $(LOOK),--look $(LOOK))
 
-fuzz: $(TOOLS) ## A million mutated inputs against every decoder, 100,000 calls and 15,000 requests against an appliance (half an hour)
+fuzz: $(TOOLS) ## A million mutated inputs against every decoder, 100,000 program files in a watched kernel, 100,000 calls and 15,000 requests against an appliance (two hours)
 	$(PY) -m tests.fuzz 1000000
+	$(PY) -m tests.fuzz.programs $(PROGRAMS)
 	FUZZ_SCALE=10 $(PYTEST) -q --timeout 3600 tests/integration/test_rest_contract.py
 
 lock: $(TOOLS) ## Write the hashes of every package's wheel anew (asks the package index; minutes)

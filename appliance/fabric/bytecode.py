@@ -198,6 +198,11 @@ class Fault(IntEnum):
     FIFO_FAULT = 12
     NO_SWITCH = 13
     NO_REGISTER = 14
+    NO_DSD = 15
+    NO_OPERAND = 16
+    NO_END = 17
+    NO_FIFO = 18
+    FIFO_LENGTH = 19
 
 
 INSTRUCTION = np.dtype(

@@ -11,6 +11,7 @@ from appliance.csl.program import ColorConfiguration, Filter, Program
 from appliance.fabric.bytecode import COLOR_CONFIG, RECORDS
 from appliance.fabric.lowering.classes import LoweredClass, lower_class
 from appliance.fabric.native.loader import Kernel
+from appliance.fabric.verification import check_program
 from appliance.wafer.hardware import Machine, find_machine
 
 _POP_MODES = {"no_pop": 0, "always_pop": 1, "pop_on_advance": 2, "pop_on_advance_nop": 3}
@@ -48,8 +49,12 @@ def load_program(
         kernel: The kernel.
         order: 1 lets tasks take turns downwards.
         num_threads: Bands of rows that the grid is cut into, each for a thread.
+
+    Raises:
+        UserError: The program holds a number that points at nothing.
     """
     _check_layout(kernel)
+    check_program(program)
     machine = machine_of(program)
     classes = tuple(
         lower_class(

@@ -105,6 +105,8 @@ class Inspector:
             return {"queue": queue if b > 1 else f"a queue for color {a}"}
         if fault is Fault.NO_REGISTER:
             return {"unknown": unknown_register(a, self._program.architecture)}
+        if fault is Fault.NO_OPERAND:
+            return {"way": "read" if a else "written"}
         if fault is Fault.MEMORY:
             return {"size": self._read(number, 21, 0)}
         if fault is Fault.MICROTHREAD_BUSY:
@@ -382,13 +384,19 @@ _FAULT_TEXTS = {
     Fault.TWO_ARRIVALS: "color {color} arrived from {first} and {second} on the same cycle, which "
     "a router cannot take.{senders}",
     Fault.NO_TASK: "no task is bound to id {b}, which a wavelet names.",
-    Fault.NULL_FUNCTION: "a call through the function pointer {a}, which points at no function.",
+    Fault.NULL_FUNCTION: "a call through the function pointer {a}, which points at no function "
+    "of as many parameters.",
     Fault.NO_QUEUE: "{queue} has no color: it was not initialised.",
     Fault.BAD_OPERAND: "the DSR {b} of file {a} is used before it is loaded.",
     Fault.STACK: "calls or @map are nested too deeply ({a}).",
     Fault.FIFO_FAULT: "FIFO {a} was used while empty or full, which its action makes a fault.",
     Fault.NO_SWITCH: "color {a} has no switch.",
     Fault.NO_REGISTER: "{unknown}.",
+    Fault.NO_DSD: "an operand is no DSD: its variable was never given one, or was written over.",
+    Fault.NO_OPERAND: "a DSD of an operation cannot be {way}.",
+    Fault.NO_END: "an operation over memory alone has no end: its DSDs have the length 0x7fff.",
+    Fault.NO_FIFO: "there is no FIFO {a}.",
+    Fault.FIFO_LENGTH: "FIFO {a} is given the length {b:,}, which is more than it holds.",
 }
 _FAULT_HINTS = {
     Fault.NO_QUEUE: "Call @initialize_queue in a comptime block.",

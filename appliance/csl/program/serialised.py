@@ -5,6 +5,7 @@ unknown tag or a wrong number of fields is an error, and no code is executed (th
 pickle). The encoders and decoders of a class are derived once from its annotations.
 """
 
+import functools
 import json
 import types
 import typing
@@ -23,6 +24,8 @@ from appliance.csl.program.types import Position
 FORMAT = "csl-program"
 VERSION = 1
 MAX_DECODED_BYTES = 1 << 31
+MAX_BYTES_OF_A_FIELD = 1 << 24
+"""More than any field needs: the classes of the largest grid take four million."""
 
 # JSON is untyped: encoders and decoders map between `Any` and the declared types.
 _Codec = Callable[[Any], Any]
@@ -187,7 +190,7 @@ class _Decoder:
         return decode_union
 
     def record(self, cls: Any) -> _Codec:  # noqa: ANN401 - a dataclass
-        hints = typing.get_type_hints(cls, _NAMES)
+        hints = _hints(cls)
         decoders: list[_Codec] = []
 
         def decode_record(value: Any) -> Any:  # noqa: ANN401 - see _Codec
@@ -207,6 +210,11 @@ _NAMES = {
     for module in (operands, operations, instructions, code, placement)
     for name, value in vars(module).items()
 }
+
+
+@functools.cache
+def _hints(cls: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass and its annotations
+    return typing.get_type_hints(cls, _NAMES)
 
 
 def _checked(expected: type) -> _Codec:
@@ -230,9 +238,13 @@ def _bytes(value: Any) -> bytes:  # noqa: ANN401 - see _Codec
     if not value:
         return b""
     try:
-        return zlib.decompress(b85decode(value))
+        inflate = zlib.decompressobj()
+        data = inflate.decompress(b85decode(value), MAX_BYTES_OF_A_FIELD)
     except zlib.error as error:
         raise ValueError(f"bytes are damaged: {error}") from error
+    if inflate.unconsumed_tail or not inflate.eof:
+        raise ValueError("bytes of a field are cut off or too large")
+    return data
 
 
 def _position(value: Any) -> Position:  # noqa: ANN401 - see _Codec

@@ -137,6 +137,7 @@ def _as_instruction(load: InitialDsrLoad) -> LoadDsr:
 
 def _assemble(context: ClassContext, starts: tuple[int, ...], start: int) -> LoweredClass:
     source = context.source
+    context.code.emit(Op.STOP)  # whatever runs on past the last function ends here
     tables: dict[str, NDArray[np.generic]] = {
         "code": context.code.array(),
         "functions": _function_table(context, starts),

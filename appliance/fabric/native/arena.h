@@ -26,7 +26,11 @@ static void *new_chunk(Machine *m, u64 size, u64 alignment) {
 static void *allot(Machine *m, u64 size) {
     size = (size + LINE - 1) & ~(u64)(LINE - 1);
     if (size > m->arena_left) {
+#ifdef __SANITIZE_ADDRESS__ /* each block apart, so that a step beyond one is seen */
+        const u64 usual = 0;
+#else
         const u64 usual = m->num_pes < FEW_PES ? SMALL_CHUNK : CHUNK;
+#endif
         const u64 chunk = size > usual ? size : usual;
         m->arena = new_chunk(m, chunk, chunk == CHUNK ? CHUNK : LINE);
         m->arena_left = chunk;

@@ -83,6 +83,19 @@ def build(compiler: str = _COMPILER) -> bytes:
     return bitcode
 
 
+def build_library(path: Path, compiler: str, *flags: str) -> None:
+    """Compile the kernel to a shared library, for tools that instrument machine code.
+
+    Raises:
+        subprocess.CalledProcessError: The compiler does not accept the sources.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / "numbers.h").write_text(header())
+        command = [compiler, *_FLAGS[:3], *flags, "-shared", "-fPIC", f"-I{directory}"]
+        command += [f"-I{HERE}", str(HERE / "kernel.c"), "-lm", "-lpthread", "-o", str(path)]
+        subprocess.run(command, check=True)
+
+
 if __name__ == "__main__":
     BITCODE.write_bytes(build(*sys.argv[1:2]))
     DIGEST.write_text(digest() + "\n")

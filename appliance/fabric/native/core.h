@@ -87,7 +87,7 @@ static void start_task(Machine *m, Pe *pe, const Candidate *c) {
     case TASK_CALL:
         function = c->id;
         pe->has_call = 0;
-        for (u32 k = 0; k < image->functions[4 * function + 3]; k++)
+        for (u32 k = 0; k < image->functions[4 * function + 3] && k < MAX_ARGUMENTS; k++)
             pe->frame[image->functions[4 * function + 1] + k] = pe->call_arguments[k];
         break;
     case TASK_HANDLER:

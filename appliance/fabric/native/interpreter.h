@@ -60,6 +60,16 @@ static u8 priority_of(const Pe *pe, const Settings *settings, const Cursor *c) {
     return 2;
 }
 
+/* Whether an operation can write to its destination and read its sources: a DSD from memory or from
+ * a register may be of any kind. */
+static int are_operands(Machine *m, Pe *pe, u32 op, const Cursor *c, u32 pc) {
+    const int writes = c->kind != DSD_NONE && c->kind != CURSOR_SCALAR && c->kind != DSD_FABRIC_IN;
+    const int reads = c[1].kind != DSD_FABRIC_OUT && c[2].kind != DSD_FABRIC_OUT && c[1].kind != DSD_NONE;
+    if (op == V_dfilt ? c[1].kind == DSD_FABRIC_IN : writes && reads) return 1;
+    fail(m, pe, FAULT_NO_OPERAND, pc, writes || op == V_dfilt, 0);
+    return 0;
+}
+
 /* Starts the operation of a site. Memory alone: does it, and adds its cycles to `cost`. */
 static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now, u64 *cost) {
     Thread built;
@@ -67,6 +77,7 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     for (int i = 0; i < 3; i++)
         if (!resolve(m, pe, site->operands + i, t->cursors + i, pc)) return FAILED;
     Cursor *c = t->cursors;
+    if (!are_operands(m, pe, site->op, c, pc)) return FAILED;
     const Dsr *dsr = deciding_dsr(pe, site, c);
     set_width(c, WIDTHS[site->op].dest);
     set_width(c + 1, WIDTHS[site->op].a);
@@ -83,11 +94,13 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     t->since = now;
     t->is_accumulating = c[0].kind == CURSOR_PLACE && c[1].kind == CURSOR_SCALAR && WIDTHS[site->op].sources > 1;
     t->remaining = operation_length(c);
+    t->is_active = 0;
     const int linear = is_linear(c) && is_linear(c + 1) && is_linear(c + 2) &&
                        !((c[0].flags | c[1].flags | c[2].flags) & OUT_INDEX);
     const int waits = is_fabric(c) || is_fabric(c + 1) || is_fabric(c + 2) || c[0].kind == CURSOR_FIFO ||
                       c[1].kind == CURSOR_FIFO || c[2].kind == CURSOR_FIFO || asynchronous;
     if (!waits) {
+        if (t->remaining == NEVER32) { fail(m, pe, FAULT_NO_END, pc, 0, 0); return FAILED; }
         take_settings(t, site->settings.asynchronous ? settings : from, 0, 0);
         t->completion = 0;
         const u32 n = t->remaining;
@@ -160,6 +173,7 @@ static int begin_map(Machine *m, Pe *pe, const Site *site, u32 pc) {
         Cursor *c = map->cursors + i;
         if (!site->steps[i] && i < site->op) { c->kind = DSD_NONE; continue; }
         if (!resolve(m, pe, site->operands + i, c, pc)) return 0;
+        if (is_fabric(c) && c->queue >= NUM_QUEUES) { fail(m, pe, FAULT_NO_QUEUE, pc, c->color, c->kind == DSD_FABRIC_IN); return 0; }
         set_width(c, site->widths[i]);
     }
     return 1;
@@ -192,12 +206,14 @@ static int next_of_map(Machine *m, Pe *pe, u32 first_slot, u32 pc, u64 now, u64 
     if (map_has_ended(map, site->op + 1u)) { end_map(pe, map, site); return 2; }
     for (u32 i = 0; i < site->op; i++) {
         const Cursor *c = map->cursors + i;
-        if (c->kind == DSD_FABRIC_IN && (before || !can_give(pe, c, now))) return WAITS;
+        const int waits = c->kind == DSD_FABRIC_IN || c->kind == CURSOR_FIFO;
+        if (waits && (before || !can_give(pe, c, now))) return WAITS;
     }
     u32 index = 0;
     for (u32 i = 0; i < site->op; i++) {
         Cursor *c = map->cursors + i;
         if (c->kind == DSD_NONE) continue;
+        if (!can_give(pe, c, now)) { fail(m, pe, FAULT_QUEUE_BUSY, pc, c->queue, c->kind == DSD_FABRIC_IN); return FAILED + 1; } /* two inputs, one queue */
         const u32 value = take(m, pe, &t, c, site->widths[i], &index);
         if (c->remaining != NEVER32) c->remaining--;
         pe->frame[first_slot + i] = extend(value, site->widths[i] * 8, site->is_signed[i]);
@@ -210,7 +226,8 @@ static int put_of_map(Machine *m, Pe *pe, u64 value, u32 pc, u64 now, u64 before
     const Site *site = pe->image->sites + map->site;
     Cursor *c = map->cursors + site->op;
     Thread t = {.pc = pc, .remaining = 2};
-    if (c->kind == DSD_FABRIC_OUT && (before || !can_take(m, pe, c))) return WAITS;
+    const int waits = c->kind == DSD_FABRIC_OUT || c->kind == CURSOR_FIFO;
+    if (waits && (before || !can_take(m, pe, c))) return WAITS;
     put(m, pe, &t, c, site->widths[site->op], (u32)value, 0, now);
     if (c->kind < CURSOR_SCALAR && c->remaining != NEVER32) c->remaining--;
     return RAN;
@@ -342,7 +359,7 @@ L_INDEX_STORE_16: { INDEXED(2) const u16 v = (u16)R[i->a]; memcpy(memory + at, &
 L_INDEX_STORE_32: { INDEXED(4) const u32 v = (u32)R[i->a]; memcpy(memory + at, &v, 4); } NEXT;
 L_COPY: {
     const u32 to = (u32)R[i->a] & 0xffff, from = (u32)R[i->b] & 0xffff, bytes = (u32)i->imm;
-    if (to + bytes > size || from + bytes > size) { fault_a = to > from ? to : from; fault_b = bytes; goto memory_fault; }
+    if ((u64)to + bytes > size || (u64)from + bytes > size) { fault_a = to > from ? to : from; fault_b = bytes; goto memory_fault; }
     memmove(memory + to, memory + from, bytes);
     NEXT;
 }
@@ -363,12 +380,14 @@ L_CALL_POINTER: {
     const u64 target = R[i->b];
     if (!target || target > pe->image->num_functions) { fault_a = (u32)target; goto function_fault; }
     const u32 *function = pe->image->functions + 4 * (target - 1);
+    if (i->c != function[3]) { fault_a = (u32)target; goto function_fault; }
     for (u32 k = 0; k < i->c; k++) R[function[1] + k] = R[i->a + k];
     R[function[2]] = (u64)(i - code) + 1;
     i = code + function[0];
     DISPATCH;
 }
 L_RETURN:
+    if (UNLIKELY(R[i->a] >= pe->image->num_code)) { fault_a = (u32)R[i->a]; goto function_fault; }
     i = code + R[i->a];
     if (UNLIKELY(n > slice)) LEAVE_AT_TARGET;
     DISPATCH;
@@ -383,7 +402,8 @@ L_SAVE: {
     pe->stack_top += count;
     NEXT;
 }
-L_RESTORE:
+L_RESTORE: /* functions that call each other through pointers can come here twice */
+    if (UNLIKELY(pe->stack_top < (u32)i->imm)) { pe->pc = (u32)(i - code); fail(m, pe, FAULT_STACK, pe->pc, pe->stack_top, 0); goto failed; }
     pe->stack_top -= (u32)i->imm;
     memcpy(R + i->a, pe->stack + pe->stack_top, (u32)i->imm * sizeof(u64));
     NEXT;
@@ -431,6 +451,7 @@ L_MAP_BEGIN:
     NEXT;
 L_MAP_NEXT: {
     const u32 pc = (u32)(i - code);
+    if (UNLIKELY(!pe->map_depth)) goto map_fault;
     const u64 before = n - (u64)(i64)i->cost;
     const int outcome = next_of_map(m, pe, i->a, pc, now, before);
     if (outcome == 2) goto jump;
@@ -440,6 +461,7 @@ L_MAP_NEXT: {
 }
 L_MAP_PUT: {
     const u32 pc = (u32)(i - code);
+    if (UNLIKELY(!pe->map_depth)) goto map_fault;
     const u64 before = n - (u64)(i64)i->cost;
     const int outcome = put_of_map(m, pe, R[i->a], pc, now, before);
     if (outcome == WAITS) { if (!before) *state = WAITS; LEAVE; }
@@ -472,6 +494,10 @@ memory_fault:
     }
     pe->pc = (u32)(i - code);
     fail(m, pe, FAULT_MEMORY, pe->pc, fault_a, fault_b);
+    goto failed;
+map_fault: /* as at RESTORE */
+    pe->pc = (u32)(i - code);
+    fail(m, pe, FAULT_STACK, pe->pc, 0, 0);
     goto failed;
 division_fault:
     pe->pc = (u32)(i - code);

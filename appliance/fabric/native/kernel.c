@@ -53,12 +53,14 @@ static void bind_free_queues(Machine *m, Pe *pe) {
     }
 }
 
+enum { SPARE_SLOTS = 16 }; /* services and @map read or write so many from a slot on */
+
 static void set_up_core(Machine *m, Pe *pe) {
     const ClassImage *image = pe->image;
     pe->memory_size = image->num_memory;
     pe->memory = allot(m, image->num_memory + 8);
     memcpy(pe->memory, image->memory, image->num_memory);
-    pe->frame = allot(m, image->num_slots * sizeof(u64));
+    pe->frame = allot(m, (image->num_slots + SPARE_SLOTS) * sizeof(u64));
     memcpy(pe->frame, image->frame, image->num_slots * sizeof(u64));
     if (image->num_fifos) {
         pe->fifos = allot(m, image->num_fifos * sizeof(Fifo));
@@ -147,7 +149,7 @@ Machine *fabric_new(const u32 *options, const ClassImage *classes, u32 *class_of
     Team *team = calloc(1, sizeof(Team));
     const u32 height = options[1], most = options[8] < MAX_BANDS ? options[8] : MAX_BANDS;
     team->count = most < 1 ? 1 : most < height ? most : height;
-    Pe **pes = calloc(options[0] * height, sizeof(Pe *));
+    Pe **pes = calloc((u64)options[0] * height, sizeof(Pe *));
     for (u32 k = 0; k < team->count; k++) {
         Machine *m = new_band(options, classes, class_of, routing_of, routings, routing_sizes);
         const u64 row = (u64)k * height / team->count, end = (u64)(k + 1) * height / team->count;

@@ -38,17 +38,16 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
 
 
 class Kernel:
-    """The kernel's functions, by name without `fabric_`."""
+    """The kernel's functions, by name without `fabric_`.
 
-    def __init__(self, code: bytes) -> None:
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
-        _ENGINES.append(engine)
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
+    Args:
+        address_of: Returns where a function of a name lies in this process.
+    """
+
+    def __init__(self, address_of: Callable[[str], int]) -> None:
         for name, (result, arguments) in _SIGNATURES.items():
-            address = engine.get_function_address(name)
             kind = ctypes.CFUNCTYPE(result, *arguments)  # type: ignore[arg-type]  # mixed kinds
-            setattr(self, name.removeprefix("fabric_"), kind(address))
+            setattr(self, name.removeprefix("fabric_"), kind(address_of(name)))
 
     layout: Callable[[int], int]
     new: Callable[..., int]
@@ -83,6 +82,14 @@ def _target_machine() -> llvm.TargetMachine:
     )
 
 
+def _linked(code: bytes) -> Kernel:
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
+    _ENGINES.append(engine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return Kernel(engine.get_function_address)
+
+
 def _bitcode() -> bytes:
     return (resources.files(__package__) / "kernel.bc").read_bytes()
 
@@ -112,14 +119,14 @@ def load_kernel(directory: str | None = None) -> Kernel:
     """
     bitcode = _bitcode()
     if directory is None:
-        return Kernel(_emit(bitcode))
+        return _linked(_emit(bitcode))
     path = Path(directory) / f"fabric-{_key(bitcode)}.o"
     with contextlib.suppress(OSError):
-        return Kernel(path.read_bytes())
+        return _linked(path.read_bytes())
     code = _emit(bitcode)
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}")
         partial.write_bytes(code)
         partial.replace(path)
-    return Kernel(code)
+    return _linked(code)

@@ -65,7 +65,7 @@ static u32 queue_without_number(const Pe *pe, const Cursor *c) {
 
 static void aim(Machine *m, const Pe *pe, u64 dsd, Cursor *c) {
     const ClassImage *image = pe->image;
-    c->kind = (u8)(dsd >> 60);
+    c->kind = (u8)(dsd >> 60 > DSD_FABRIC_OUT ? DSD_NONE : dsd >> 60);
     c->file = NONE8;
     c->index[0] = c->index[1] = c->index[2] = c->index[3] = 0;
     c->address = (u32)(dsd & 0xffff);
@@ -75,7 +75,9 @@ static void aim(Machine *m, const Pe *pe, u64 dsd, Cursor *c) {
     c->element_bytes = (u8)(2u << (dsd >> 48 & 3));
     c->shape = 0;
     if (c->kind == DSD_SHAPED || c->kind == DSD_CIRCULAR) {
-        c->shape = image->shapes + (dsd >> 16 & 0xffff);
+        const u32 number = (u32)(dsd >> 16 & 0xffff);
+        if (number >= image->num_shapes) { c->kind = DSD_NONE; return; }
+        c->shape = image->shapes + number;
         c->remaining = 1;
         for (u32 i = 0; i < c->shape->rank; i++) c->remaining *= c->shape->extents[i];
         c->stride = c->shape->strides[0];
@@ -99,8 +101,14 @@ static int resolve(Machine *m, Pe *pe, const OperandSite *o, Cursor *c, u32 pc) 
     c->remaining = 0;
     c->stride = 0;
     c->shape = 0;
+    c->address = c->value = 0;
+    c->queue = c->color = 0;
+    c->element_bytes = 2;
     switch (o->kind) {
-    case OPERAND_DESCRIPTOR: aim(m, pe, pe->frame[o->slot], c); break;
+    case OPERAND_DESCRIPTOR:
+        aim(m, pe, pe->frame[o->slot], c);
+        if (c->kind == DSD_NONE) { fail(m, pe, FAULT_NO_DSD, pc, 0, 0); return 0; }
+        break;
     case OPERAND_SCALAR: c->kind = CURSOR_SCALAR; c->value = (u32)pe->frame[o->slot]; break;
     case OPERAND_PLACE: c->kind = CURSOR_PLACE; c->address = (u32)pe->frame[o->slot] & 0xffff; break;
     case OPERAND_FIFO: c->kind = CURSOR_FIFO; c->queue = (u8)o->slot; break;
@@ -108,6 +116,7 @@ static int resolve(Machine *m, Pe *pe, const OperandSite *o, Cursor *c, u32 pc) 
         Dsr *d = pe->dsrs ? pe->dsrs + o->file * NUM_DSRS + o->slot : 0;
         if (!d || !d->is_loaded) { fail(m, pe, FAULT_BAD_OPERAND, pc, o->file, o->slot); return 0; }
         aim(m, pe, d->value, c);
+        if (c->kind == DSD_NONE) { fail(m, pe, FAULT_NO_DSD, pc, 0, 0); return 0; }
         c->file = o->file;
         c->dsr = (u8)o->slot;
         break;
@@ -304,7 +313,7 @@ INLINE u32 take(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 *index)
     case CURSOR_FIFO: return take_fifo(m, pe, c->queue, bytes);
     }
     const u32 address = cursor_address(c, *index);
-    if (UNLIKELY(address + bytes > pe->memory_size)) { fail(m, pe, FAULT_MEMORY, t->pc, address, bytes); return 0; }
+    if (UNLIKELY((u64)address + bytes > pe->memory_size)) { fail(m, pe, FAULT_MEMORY, t->pc, address, bytes); return 0; }
     const u32 value = read_memory(pe, address, bytes);
     step_cursor(c);
     return value;
@@ -323,7 +332,7 @@ static void put(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 value, 
     }
     if (c->kind == CURSOR_FIFO) { put_fifo(m, pe, c->queue, bytes, value); return; }
     const u32 address = cursor_address(c, index);
-    if (UNLIKELY(address + bytes > pe->memory_size)) { fail(m, pe, FAULT_MEMORY, t->pc, address, bytes); return; }
+    if (UNLIKELY((u64)address + bytes > pe->memory_size)) { fail(m, pe, FAULT_MEMORY, t->pc, address, bytes); return; }
     write_memory(pe, address, bytes, value);
     step_cursor(c);
 }
@@ -381,6 +390,7 @@ static u32 thread_step(Machine *m, Pe *pe, Thread *t, u64 now) {
         a = take(m, pe, t, c + 1, width.a, &index);
         b = c[2].kind ? take(m, pe, t, c + 2, width.b, &index) : 0;
     }
+    if (UNLIKELY(pe->has_failed)) return 1;
     const u32 value = compute_any(t->op, a, b, t->third, (int)m->format, &pe->carry);
     if (t->is_accumulating) c[1].value = value;
     put(m, pe, t, c, width.dest, value, index, now);

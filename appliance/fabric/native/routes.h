@@ -49,7 +49,7 @@ INLINE Route *find_route(const Pe *pe, u32 color) {
 static void reserve_routes(Machine *m, Pe *pe, u32 count) {
     if (count <= pe->route_capacity) return;
     Route *routes = allot(m, count * sizeof(Route));
-    memcpy(routes, pe->routes, pe->num_routes * sizeof(Route));
+    if (pe->num_routes) memcpy(routes, pe->routes, pe->num_routes * sizeof(Route));
     pe->routes = routes;
     pe->route_capacity = (u8)count;
 }

@@ -45,7 +45,7 @@ static void print_line(Machine *m, Pe *pe) {
     memcpy(c->bytes + c->size, &m->now, 8);
     memcpy(c->bytes + c->size + 8, &pe->number, 4);
     memcpy(c->bytes + c->size + 12, &pe->line_length, 4);
-    memcpy(c->bytes + c->size + 16, pe->line, pe->line_length);
+    if (pe->line_length) memcpy(c->bytes + c->size + 16, pe->line, pe->line_length);
     c->size = need;
     pe->line_length = 0;
 }
@@ -176,6 +176,13 @@ static void store_timestamp(Machine *m, Pe *pe, u32 address, u64 now) {
     memcpy(pe->memory + address, &value, 6);
 }
 
+static void set_fifo_length(Machine *m, Pe *pe, u32 number, const u64 *a) {
+    if (a[0] >= pe->image->num_fifos) { fail(m, pe, FAULT_NO_FIFO, pe->pc, (u32)a[0], (u32)a[1]); return; }
+    Fifo *fifo = pe->fifos + a[0];
+    if (a[1] > fifo->capacity) { fail(m, pe, FAULT_FIFO_LENGTH, pe->pc, (u32)a[0], (u32)a[1]); return; }
+    fifo->count = number == SERVICE_fifo_set_read_length ? (u32)a[1] : fifo->capacity - (u32)a[1];
+}
+
 static u64 serve(Machine *m, Pe *pe, const Instruction *i, u64 now) {
     const u64 *a = pe->frame + i->b;
     const u32 number = (u32)i->imm;
@@ -205,8 +212,8 @@ static u64 serve(Machine *m, Pe *pe, const Instruction *i, u64 now) {
         pe->high_priority = a[1] ? pe->high_priority | 1ull << (a[0] & 63) : pe->high_priority & ~(1ull << (a[0] & 63));
         break;
     case SERVICE_main_thread_priority: pe->main_priority = (u8)a[0]; break;
-    case SERVICE_fifo_set_read_length: pe->fifos[a[0]].count = (u32)a[1]; break;
-    case SERVICE_fifo_set_write_length: pe->fifos[a[0]].count = pe->fifos[a[0]].capacity - (u32)a[1]; break;
+    case SERVICE_fifo_set_read_length:
+    case SERVICE_fifo_set_write_length: set_fifo_length(m, pe, number, a); break;
     case SERVICE_config_read: return configuration(m, pe, (u32)a[0], 0, 0);
     case SERVICE_config_write: return configuration(m, pe, (u32)a[0], 1, (u32)a[1]);
     case SERVICE_scale:
