@@ -21,13 +21,13 @@ from appliance.fabric.commands import (
     CopyIn,
     CopyOut,
     Launch,
-    Region,
     StreamIn,
     StreamOut,
     check_region,
 )
 from appliance.fabric.errors import FabricError, StallError, StallReport, UnknownSymbolError
 from appliance.fabric.loading import load_program
+from appliance.fabric.memories import Memories
 from appliance.fabric.native.loader import load_kernel
 from appliance.fabric.reports import Inspector
 from appliance.fabric.symbols import SymbolTable
@@ -110,6 +110,7 @@ class Simulator:
         self._handle = self._loaded.handle
         self._inspector = Inspector(program, self._loaded, self._kernel)
         self._symbols = SymbolTable(program)
+        self._memories = Memories(program, self._kernel, self._handle, self._symbols)
         self._pending: deque[_Issued] = deque()
         self._done: dict[int, NDArray[np.uint32] | None] = {}
         self._next_ticket = 1
@@ -155,6 +156,10 @@ class Simulator:
             self._advance()
         return ticket in self._done
 
+    def has_ended(self, ticket: int) -> bool:
+        """Say whether a command is done so far; no time passes."""
+        return ticket in self._done
+
     def wait(self, ticket: int) -> NDArray[np.uint32] | None:
         """Simulate until a command is done; return what it copied out, once.
 
@@ -194,16 +199,15 @@ class Simulator:
         Raises:
             UserError: There is no such PE or variable.
         """
-        variable = self._symbols.variable(self._class_at(x, y), name)
-        return self.read_memory(x, y, variable.address, variable.num_bytes)
+        return self._memories.read_symbol(x, y, name)
 
     def read_memory(self, x: int, y: int, address: int, num_bytes: int) -> bytes:
         """Return bytes of a PE's memory."""
-        return ctypes.string_at(self._address(x, y, address, num_bytes), num_bytes)
+        return self._memories.read(x, y, address, num_bytes)
 
     def write_memory(self, x: int, y: int, address: int, data: bytes) -> None:
         """Write bytes to a PE's memory."""
-        ctypes.memmove(self._address(x, y, address, len(data)), data, len(data))
+        self._memories.write(x, y, address, data)
 
     def console(self) -> list[str]:
         """Return the lines that the program has printed so far; later calls only add to them."""
@@ -364,37 +368,16 @@ class Simulator:
             shape = (region.height, region.width, command.data.shape[2])
             data = np.broadcast_to(command.data, shape)
             for y, x in np.ndindex(region.height, region.width):
-                self._write_elements(command, region.x + x, region.y + y, data[y, x])
+                self._memories.write_elements(command, region.x + x, region.y + y, data[y, x])
             words = command.data.size
         else:
             result = np.zeros((region.height, region.width, command.num_elements), np.uint32)
             for y, x in np.ndindex(region.height, region.width):
-                result[y, x] = self._read_elements(command, region.x + x, region.y + y)
+                result[y, x] = self._memories.read_elements(command, region.x + x, region.y + y)
             issued.result = result
             words = result.size
         cycles = words // max(1, self._program.channels) + region.x + region.width + region.height
         self._kernel.let_pass(self._handle, cycles)
-
-    def _write_elements(self, command: CopyIn, x: int, y: int, data: NDArray[np.uint32]) -> None:
-        target = self._target(x, y, command.symbol)
-        elements = data.astype(np.uint16) if command.bits == 16 else data
-        self.write_memory(x, y, target, elements.tobytes())
-
-    def _read_elements(self, command: CopyOut, x: int, y: int) -> NDArray[np.uint32]:
-        target = self._target(x, y, command.symbol)
-        raw = self.read_memory(x, y, target, command.num_elements * command.bits // 8)
-        kind = np.uint16 if command.bits == 16 else np.uint32
-        return np.frombuffer(raw, dtype=kind).astype(np.uint32)
-
-    def _target(self, x: int, y: int, symbol: str | int) -> int:
-        """Return the address that an exported pointer holds, or that of an exported scalar."""
-        entry = self._symbols.rpc(symbol, "Var")
-        export = self._symbols.export(self._class_at(x, y), entry.name)
-        if export.address is None:
-            raise UnknownSymbolError(f"{entry.name!r} is exported as a function, not as data.")
-        if not entry.type.startswith(("*", "[*]")):
-            return export.address
-        return int.from_bytes(self.read_memory(x, y, export.address, 2), "little")
 
     def _stream(self, issued: _Issued) -> bool:
         command = issued.command
@@ -450,30 +433,10 @@ class Simulator:
             return
         check_region(command.region, grid.width, grid.height)
         if isinstance(command, CopyIn | CopyOut):
-            self._symbols.rpc(command.symbol, "Var")
+            self._memories.check_width(command)
 
     def _is_known(self, ticket: int) -> bool:
         return any(issued.ticket == ticket for issued in self._pending)
-
-    def _class_at(self, x: int, y: int) -> int:
-        check_region(Region(x, y, 1, 1), self._program.grid.width, self._program.grid.height)
-        code_class = self._program.grid.code_class(x, y)
-        if code_class == NO_CODE:
-            raise UnknownSymbolError(f"PE ({x}, {y}) has no program.")
-        return code_class
-
-    def _address(self, x: int, y: int, address: int, num_bytes: int) -> int:
-        code_class = self._class_at(x, y)
-        end = self._program.classes[code_class].memory_end
-        if not 0 <= address <= address + num_bytes <= end:
-            raise FabricError(
-                f"PE ({x}, {y}): {num_bytes:,} bytes from {address:#06x} on go beyond its data, "
-                f"which end at {end:#06x}.",
-                hint="Copy fewer elements, or make the array larger.",
-            )
-        base = self._kernel.memory(self._handle, y * self._program.grid.width + x)
-        assert base is not None
-        return base + address
 
 
 def _as_register(word: int, kind: MachineType) -> int:

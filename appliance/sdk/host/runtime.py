@@ -7,6 +7,7 @@ and goes on whenever the host waits for it or a later one, or asks whether it is
 import atexit
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -80,7 +81,7 @@ class SdkRuntime:
         self._symbols = HostSymbols.load(self._directory / RPC_FILE)
         self._needs_memcpy = memcpy_required
         self._simulator: Simulator | None = None
-        self._tasks: list[Task] = []
+        self._tasks: deque[Task] = deque()
         self._is_running = self._has_stopped = False
         self._log_path = Path(LOG_FILE)
         self._num_logged = 0
@@ -133,7 +134,6 @@ class SdkRuntime:
             for task in self._tasks:
                 task.wait()
             simulator.drain()
-        self._log()
         self._write_trace()
         self._is_running, self._has_stopped = False, True
         inspection.remember(self._directory, simulator, self._offsets)
@@ -276,7 +276,6 @@ class SdkRuntime:
         """Let simulated time pass until an operation has ended."""
         with self._simulating():
             task.wait()
-        self._log()
 
     def coord_logical_to_physical(self, coordinates: tuple[int, int]) -> tuple[int, int]:
         """Return the fabric coordinates of a PE of the program."""
@@ -351,13 +350,20 @@ class SdkRuntime:
 
     @contextmanager
     def _simulating(self) -> Iterator[None]:
-        """Let time pass; a run that has failed leaves its trace, since nothing comes after it."""
+        """Let time pass, then log what was printed, and bring what has ended to the host.
+
+        A run that has failed leaves its trace, since nothing comes after it.
+        """
         with _told_to_host():
             try:
                 yield
             except FabricError:
                 self._write_trace()
                 raise
+            finally:
+                self._log()
+            while self._tasks and self._tasks[0].has_ended:
+                self._tasks.popleft().wait()
 
     def _write_trace(self) -> None:
         """Write the trace that was asked for, once: at `stop`, or when the process ends."""

@@ -12,6 +12,9 @@ class Commands(Protocol):
     def is_done(self, ticket: int) -> bool:
         """Whether an operation has ended; lets some simulated time pass if not."""
 
+    def has_ended(self, ticket: int) -> bool:
+        """Whether an operation has ended so far; no time passes."""
+
     def wait(self, ticket: int) -> Words | None:
         """Let time pass until an operation has ended; returns what it copied to the host."""
 
@@ -30,6 +33,11 @@ class Task:
     ) -> None:
         self._commands, self._ticket, self._deliver = commands, ticket, deliver
         self._is_delivered = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended so far; no time passes."""
+        return self._is_delivered or self._commands.has_ended(self._ticket)
 
     def done(self) -> bool:
         """Whether it has ended; if so, what it copied is in the host's array."""
