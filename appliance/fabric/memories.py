@@ -32,7 +32,7 @@ class Memories:
     kernel: Kernel
     handle: int
     symbols: SymbolTable
-    _checked: set[tuple[int, int, int]] = field(default_factory=set)
+    _checked: set[tuple[int, int, int, int]] = field(default_factory=set)
 
     def class_at(self, x: int, y: int) -> int:
         """Return the code class of a PE.
@@ -99,19 +99,21 @@ class Memories:
         target = export.address
         if entry.type.startswith(("*", "[*]")):
             target = int.from_bytes(self.read(x, y, export.address, 2), "little")
-        key = (code_class, target, count * command.bits // 8)
+        # What is read may end in the last 64-bit word: public programs have five f32 and read six.
+        unit = 8 if isinstance(command, CopyOut) else 1
+        key = (code_class, target, count * command.bits // 8, unit)
         if key not in self._checked:
             self._check_length(x, y, entry.name, key)
             self._checked.add(key)
         return target
 
-    def _check_length(self, x: int, y: int, name: str, key: tuple[int, int, int]) -> None:
-        code_class, target, num_bytes = key
+    def _check_length(self, x: int, y: int, name: str, key: tuple[int, int, int, int]) -> None:
+        code_class, target, num_bytes, unit = key
         variable = _variable_at(self.program.classes[code_class], target)
         if variable is None:
             return
         available = variable.address + variable.num_bytes - target
-        if num_bytes > available:
+        if num_bytes > -(-available // unit) * unit:
             raise FabricError(
                 f"PE ({x}, {y}): a copy of {num_bytes:,} bytes does not fit {name!r}; "
                 f"{variable.name!r} has {available:,} there.",

@@ -271,7 +271,8 @@ def _set_queues(
         if queue.output:
             outputs[queue.queue] = NONE_8 if queue.color is None else queue.color
         elif queue.color is not None:
-            colors[queue.color] = queue.queue
+            if not queue.automatic or colors[queue.color] == NONE_8:
+                colors[queue.color] = queue.queue
             if not queue.automatic or inputs[queue.queue] == NONE_8:
                 inputs[queue.queue] = queue.color
                 priorities[queue.queue] = PRIORITIES[queue.priority]

@@ -218,13 +218,6 @@ MEMORY = (
 )
 
 
-def test_a_color_that_comes_to_another_queue_is_refused_with_both() -> None:
-    first, second = FABIN % (3, "@get_input_queue(1)"), FABIN % (3, "$$@get_input_queue(2)")
-    second = "$$" + second.replace("$$", "")
-    code = f"{MEMORY} @mov32(m, {first}); @mov32(m, {second}); {ENDS}"
-    check_error(code, "color 3 comes to input queue 1, not to 2")
-
-
 def test_a_queue_of_wse3_that_carries_another_color_is_refused_with_both() -> None:
     begins = "comptime { @initialize_queue(@get_input_queue(2), .{ .color = @get_color(3) }); }\n"
     code = f"{begins}{MEMORY} @mov32(m, $${FABIN % (5, '@get_input_queue(2)')}); {ENDS}"

@@ -140,6 +140,12 @@ def test_a_copy_is_no_longer_than_the_array(
         host.copy_in(symbol, count, bits=bits)
 
 
+def test_a_read_goes_no_further_than_the_last_word_of_the_array(host: _Host) -> None:
+    assert (host.copy_out("inner", 4, nonblock=False)[:3] == 1).all()
+    with pytest.raises(HostCallError, match="a copy of 20 bytes does not fit 'inner'"):
+        host.copy_out("inner", 5, nonblock=False)
+
+
 @pytest.mark.parametrize(("symbol", "bits"), [("wide", 16), ("narrow", 32)])
 def test_a_copy_has_elements_as_wide_as_the_arrays(symbol: str, bits: int, host: _Host) -> None:
     text = f"A copy of {bits}-bit elements does not fit '{symbol}', which is exported as"

@@ -16,6 +16,7 @@ from appliance.csl.semantics.expressions.evaluate import (
     is_integer,
     is_number,
     operand_of,
+    rounded,
 )
 from appliance.csl.semantics.expressions.places import FIELD_PLACE, place_of
 from appliance.csl.semantics.values import numbers
@@ -56,6 +57,8 @@ def _as(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
 
 def _known_as(value: Const, to: Type, node: tree.BuiltinCall, frame: Frame) -> Value:
     base = to.base if isinstance(to, t.EnumType) else to
+    if value.type is t.COMPTIME_FLOAT and isinstance(base, t.FloatType):
+        return Const(to, rounded(value.value, base, node, frame))
     try:
         return Const(to, numbers.convert(value.value, base))
     except numbers.ArithmeticProblemError as problem:

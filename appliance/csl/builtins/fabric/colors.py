@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from appliance.csl.builtins.fabric.reserved import check_free_color
 from appliance.csl.builtins.registry import (
     Settings,
     builtin,
@@ -14,7 +15,7 @@ from appliance.csl.semantics.context.frames import Frame, FunctionValue
 from appliance.csl.semantics.expressions.evaluate import is_integer
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import Type
-from appliance.csl.semantics.values.values import VOID, Const, Value, field_of
+from appliance.csl.semantics.values.values import DIRECTIONS, VOID, Const, Value, field_of
 from appliance.csl.syntax import tree
 
 NUM_COLORS = 24
@@ -48,6 +49,7 @@ def _set_local_color_config(node: tree.BuiltinCall, frame: Frame, expected: Type
     world = tile_world(node, frame)
     color = known_argument(node, 0, frame, "a color")
     number = check_color(color, node.arguments[0], frame)
+    check_free_color(number, node.arguments[0], frame)
     settings = known_argument(node, 1, frame, "the configuration of a color")
     if number in world.colors:
         frame.fail(node, f"color {number} of this PE is configured twice")
@@ -96,19 +98,24 @@ def directions(value: Const, node: tree.Node, frame: Frame, name: str) -> int:
         return int(1 << value.value)
     if value.type is t.VOID:
         return 0
-    bits = 0
     type_ = value.type
     if isinstance(type_, t.ArrayType) and type_.element is t.DIRECTION:
-        for number in value.value:
-            bits |= 1 << number
-        return bits
+        return _side_bits(value.value, node, frame, name)
     if isinstance(type_, t.StructType) and (type_.is_tuple or not type_.field_types):
         for item in value.value:
             if item.type is not t.DIRECTION:
                 frame.fail(node, f"'.{name}' needs directions, got '{item.type}'")
-            bits |= 1 << item.value
-        return bits
+        return _side_bits([item.value for item in value.value], node, frame, name)
     frame.fail(node, f"'.{name}' needs a direction or several, got '{type_}'")
+
+
+def _side_bits(sides: list[int], node: tree.Node, frame: Frame, name: str) -> int:
+    bits = 0
+    for side in sides:
+        if bits >> side & 1:
+            frame.fail(node, f"'.{name}' names {DIRECTIONS[side]} twice")
+        bits |= 1 << side
+    return bits
 
 
 _Switches = tuple[tuple[SwitchPosition, ...], int, bool, str]

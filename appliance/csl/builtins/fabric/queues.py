@@ -1,6 +1,7 @@
 """Queues: what color they carry, and their flush."""
 
 from appliance.csl.builtins.fabric.colors import check_color, handler_function
+from appliance.csl.builtins.fabric.reserved import check_free_queue
 from appliance.csl.builtins.registry import (
     Settings,
     argument,
@@ -59,6 +60,7 @@ def _initialize_queue(node: tree.BuiltinCall, frame: Frame, expected: Type | Non
         arch = world.session.options.architecture
         kind = "output" if is_output else "input"
         frame.fail(node, f"an {kind} queue of {arch} needs '.color'")
+    check_free_queue(queue.value, node.arguments[0], frame, output=is_output)
     key = (is_output, queue.value)
     known = world.queues.get(key)
     if known is not None and not known.automatic:

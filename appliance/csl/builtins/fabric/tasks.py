@@ -1,6 +1,7 @@
 """Binding, activating and blocking tasks."""
 
 from appliance.csl.builtins.fabric.colors import NUM_COLORS
+from appliance.csl.builtins.fabric.reserved import check_free_task
 from appliance.csl.builtins.registry import (
     argument,
     builtin,
@@ -49,6 +50,7 @@ def _bind(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
         frame.fail(node.arguments[1], f"expected type '{wanted}', got: '{id_.type}'")
     if kind is TaskKind.DATA and id_.value >= NUM_COLORS:
         frame.fail(node.arguments[1], f"no data comes on color {id_.value}; colors are 0 to 23")
+    check_free_task(target, id_.value, node.arguments[1], frame)
     key = (target, id_.value)
     name = task.value.node.name
     if key in world.bound:
@@ -125,6 +127,17 @@ def target_of(
     return Target(TARGETS[value.type], operand_of(value, node, frame))
 
 
+def activated(
+    value: Value, node: tree.Node, frame: Frame, allowed: tuple[Type, ...], what: str
+) -> Target:
+    """The target of an activation: a local task, whose binding is checked at the end."""
+    target = target_of(value, node, frame, allowed, what)
+    world = frame.world
+    if isinstance(world, TileWorld) and isinstance(target.id, Constant):
+        world.activated.setdefault(int(target.id.value), (frame, node))
+    return target
+
+
 def _bound_target(task: FunctionValue, node: tree.Node, frame: Frame) -> Target:
     """The id that a task is bound to; it may be bound later, so this is looked up at the end."""
     world = frame.world
@@ -143,7 +156,7 @@ def blockable(frame: Frame) -> tuple[Type, ...]:
 def _activate(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     world = code_world(node, frame)
     value = argument(node, 0, frame)
-    target = target_of(value, node.arguments[0], frame, (t.LOCAL_TASK,), "'@activate'")
+    target = activated(value, node.arguments[0], frame, (t.LOCAL_TASK,), "'@activate'")
     if frame.builder is None:
         world.active.append(target)
     else:

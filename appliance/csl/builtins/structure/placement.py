@@ -1,6 +1,7 @@
 """Builtins of layout blocks: rectangle, code and routes of PEs."""
 
 from appliance.csl.builtins.fabric.colors import check_color, configuration_of
+from appliance.csl.builtins.fabric.reserved import check_free_color
 from appliance.csl.builtins.registry import (
     argument,
     builtin,
@@ -72,6 +73,7 @@ def _set_color_config(node: tree.BuiltinCall, frame: Frame, expected: Type | Non
     configuration = world.parsed.get(key)
     if configuration is None:
         number = check_color(color, node.arguments[2], frame)
+        check_free_color(number, node.arguments[2], frame)
         configuration = configuration_of(number, settings, node.arguments[3], frame)
         world.parsed[key] = configuration
     world.set_route(at, configuration, node, frame)

@@ -10,6 +10,7 @@ from appliance.csl.builtins.registry import (
     builtin,
     known_argument,
 )
+from appliance.csl.builtins.vectors.extents import check_extent
 from appliance.csl.builtins.vectors.settings import OPTIONS, operation_settings
 from appliance.csl.program.operands import (
     DsdOperand,
@@ -211,7 +212,8 @@ def _operand(
         found: DsdOperand = value.value
         return found
     if isinstance(type_, t.DsdType):
-        return _descriptor(value, where, frame)
+        wanted = signature.destination if at == 0 else _scalar_type(signature, at)
+        return _descriptor(value, t.size_of(wanted), where, frame)
     if isinstance(type_, t.PointerType):
         target = type_.target.element if isinstance(type_.target, t.ArrayType) else type_.target
         wanted = signature.destination if at == 0 else _scalar_type(signature, at)
@@ -239,7 +241,8 @@ def _scalar(value: Value, where: tree.Node, frame: Frame) -> DsdOperand:
     return operand
 
 
-def _descriptor(value: Value, where: tree.Node, frame: Frame) -> DsdOperand:
+def _descriptor(value: Value, op_bytes: int, where: tree.Node, frame: Frame) -> DsdOperand:
+    check_extent(value, op_bytes, where, frame)
     return _scalar(value, where, frame)
 
 
@@ -271,7 +274,9 @@ def _map(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     if not any(item.steps for item in inputs):
         frame.fail(node, "'@map' needs a DSD among its inputs")
     output_node = node.arguments[len(types) + 1] if has_output else None
-    output = None if output_node is None else _map_output(node, len(types) + 1, frame)
+    output = (
+        None if output_node is None else _map_output(node, len(types) + 1, signature.result, frame)
+    )
     options = argument(node, count + 1, frame) if given > count else VOID
     settings = Settings(options, node.arguments[-1], frame, "'@map'")
     configured = operation_settings(settings, frame)
@@ -308,7 +313,8 @@ def _map_input(node: tree.BuiltinCall, at: int, type_: Type, frame: Frame) -> Ma
     if isinstance(value.type, t.DsdType):
         if machine.bits not in (16, 32):
             frame.fail(node.arguments[0], f"an element of '@map' has 16 or 32 bits, not '{type_}'")
-        return MapInput(_descriptor(value, where, frame), machine, steps=True)
+        operand = _descriptor(value, machine.num_bytes, where, frame)
+        return MapInput(operand, machine, steps=True)
     source = value.type
     if isinstance(source, t.PointerType) and source.target is type_:
         return MapInput(Place(operand_of(value, where, frame)), machine, steps=False)
@@ -316,7 +322,7 @@ def _map_input(node: tree.BuiltinCall, at: int, type_: Type, frame: Frame) -> Ma
     return MapInput(_scalar(fitted, where, frame), machine, steps=False)
 
 
-def _map_output(node: tree.BuiltinCall, at: int, frame: Frame) -> DsdOperand:
+def _map_output(node: tree.BuiltinCall, at: int, result: Type, frame: Frame) -> DsdOperand:
     where = node.arguments[at]
     value = argument(node, at, frame)
     type_ = value.type
@@ -330,7 +336,7 @@ def _map_output(node: tree.BuiltinCall, at: int, frame: Frame) -> DsdOperand:
         return found
     if not isinstance(type_, t.DsdType) or type_.descriptor is DescriptorType.FABRIC_IN:
         frame.fail(where, f"the destination of '@map' is a DSD or a pointer, not '{type_}'")
-    return _descriptor(value, where, frame)
+    return _descriptor(value, t.size_of(result), where, frame)
 
 
 @builtin("dfilt", 2)
@@ -344,7 +350,7 @@ def _dfilt(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value
     settings.finish(OPTIONS)
     if not configured.asynchronous:
         frame.fail(node, "'@dfilt' needs '.async = true'")
-    operand = _descriptor(source, node.arguments[0], frame)
+    operand = _scalar(source, node.arguments[0], frame)
     assert frame.builder is not None
     dest = frame.builder.register(M_BOOL)
     frame.builder.emit(DsdOperation(dest, "dfilt", (operand,), configured, frame.position(node)))

@@ -1,7 +1,7 @@
 """DSRs and FIFOs."""
 
 from appliance.csl.builtins.fabric.queues import priority_of
-from appliance.csl.builtins.fabric.tasks import target_of
+from appliance.csl.builtins.fabric.tasks import activated
 from appliance.csl.builtins.registry import (
     Settings,
     argument,
@@ -201,7 +201,7 @@ def _fifo(
 def _activated(value: Value | None, settings: Settings, frame: Frame) -> Target | None:
     if value is None:
         return None
-    return target_of(value, settings.node, frame, (t.LOCAL_TASK,), "the action of a FIFO")
+    return activated(value, settings.node, frame, (t.LOCAL_TASK,), "the action of a FIFO")
 
 
 def _action(value: Const | None, settings: Settings, frame: Frame) -> str:

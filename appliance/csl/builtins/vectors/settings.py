@@ -1,7 +1,8 @@
 """The trailing struct of DSD operations and of `@load_to_dsr`."""
 
 from appliance.csl.builtins.fabric.queues import priority_of
-from appliance.csl.builtins.fabric.tasks import blockable, target_of
+from appliance.csl.builtins.fabric.reserved import check_free_microthread
+from appliance.csl.builtins.fabric.tasks import activated, blockable, target_of
 from appliance.csl.builtins.registry import Settings
 from appliance.csl.builtins.vectors.dsds import as_u16
 from appliance.csl.program.operations import Completion, OnControl, OperationSettings, Target
@@ -40,7 +41,7 @@ def _completion(settings: Settings, frame: Frame) -> tuple[Completion | None, Ta
     if activate is not None and unblock is not None:
         frame.fail(settings.node, "either '.activate' or '.unblock', not both")
     if activate is not None:
-        target = target_of(activate, settings.node, frame, (t.LOCAL_TASK,), "'.activate'")
+        target = activated(activate, settings.node, frame, (t.LOCAL_TASK,), "'.activate'")
         return Completion.ACTIVATE, target
     if unblock is not None:
         target = target_of(unblock, settings.node, frame, blockable(frame), "'.unblock'")
@@ -66,4 +67,5 @@ def _microthread(value: Value, settings: Settings, frame: Frame) -> int:
         frame.fail(settings.node, f"'.ut_id' needs a 'ut_id', got '{value.type}'")
     if not isinstance(raw, int) or not 0 <= raw <= 7:
         frame.fail(settings.node, "'.ut_id' must be known at compile time, 0 to 7")
+    check_free_microthread(raw, settings.node, frame)
     return raw

@@ -199,6 +199,7 @@ class Scope(ABC):
         self.origin = origin
         self.frame = Frame(self, what=f"'{unit.source.path}'")
         self.cache: dict[tree.Expression, Const] = {}
+        world.modules.append(self)
 
     def qualified(self, name: str) -> str:
         """A global's name in the whole program."""
@@ -248,6 +249,8 @@ class World:
         """Grows with everything that a call does besides giving a value; a call during which
         it stays the same may be remembered."""
         self.calls: dict[object, Value] = {}
+        self.modules: list[Scope] = []
+        """All that have been imported so far, the main file first."""
         self.pending: list[Scope] = []
         """Modules whose comptime blocks have not run yet."""
         self._names: dict[str, int] = {}

@@ -1,5 +1,6 @@
 """Evaluates an expression to a value, and converts a value to the type that its place wants."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -136,8 +137,16 @@ def _adapted(value: Const, to: Type, node: tree.Node, frame: Frame) -> Value | N
     if isinstance(to, t.FloatType) or to is t.COMPTIME_FLOAT:
         if value.type is t.COMPTIME_INT and to is not t.COMPTIME_FLOAT:
             frame.warn(node, f"an integer becomes '{to}' here; write @as({to}, {number})")
-        return Const(to, numbers.convert(number, to))
+        return Const(to, rounded(number, to, node, frame))
     return None
+
+
+def rounded(number: float, to: Type, node: tree.Node, frame: Frame) -> float:
+    """A known number as the nearest one of a float type; an error where that is infinite."""
+    found: float = numbers.convert(number, to)
+    if math.isinf(found) and not (isinstance(number, float) and math.isinf(number)):
+        frame.fail(node, f"operand overflowed precision of {to}: {number:g}")
+    return found
 
 
 def _to_int(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value | None:

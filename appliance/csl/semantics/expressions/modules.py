@@ -4,6 +4,7 @@ from appliance.csl.diagnostics import CslError, Note, did_you_mean
 from appliance.csl.semantics.context.frames import Frame, FunctionValue, Scope, World
 from appliance.csl.semantics.context.session import Unit, guard
 from appliance.csl.semantics.expressions.evaluate import coerce, evaluate, type_of_node
+from appliance.csl.semantics.expressions.linkage import extern_variable, symbol_name
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import Type
 from appliance.csl.semantics.values.values import DIRECTIONS, POISON, Const, is_poison, type_value
@@ -109,6 +110,8 @@ class Module(Scope):
         return found
 
     def _function(self, node: tree.Function) -> Const:
+        if node.is_extern and node.body is not None:
+            self.frame.fail(node.body, f"extern function '{node.name}' cannot have a body")
         parameters = tuple(
             [
                 None
@@ -170,6 +173,9 @@ class Module(Scope):
                 self.frame.fail(node, f"const '{node.name}' has no value")
             if declared is None:
                 self.frame.fail(node, f"'{node.name}' needs a type or a value")
+        if node.is_extern:
+            assert declared is not None or node.value is not None
+            return extern_variable(self, node, declared or t.VOID)
         if node.kind == "const" and node.value is not None:
             value = self._constant(node, declared)
             if value.type is t.FIFO:
@@ -202,7 +208,4 @@ class Module(Scope):
                     self.frame.fail(attribute.value, f"alignment {value.value} is no power of two")
                 variable.alignment = max(variable.alignment, value.value)
             elif attribute.name == "linkname":
-                value = evaluate(attribute.value, self.frame, t.STRING)
-                if not isinstance(value, Const) or value.type is not t.STRING:
-                    self.frame.fail(attribute.value, "a linkname is a known string")
-                variable.linkname = value.value.decode("utf-8", "replace")
+                variable.linkname = symbol_name(self, node)

@@ -147,6 +147,8 @@ def _address(node: tree.Unary, frame: Frame) -> Value:
     place = place_of(node.operand, frame)
     if isinstance(place.type, t.FunctionType):
         value = load(place, node, frame)
+        if isinstance(value, Const) and value.value.node.is_inline:
+            frame.fail(node, f"inline function '{value.value.node.name}' has no address")
         return Const(t.pointer_type(place.type, const=True), value.value)  # type: ignore[union-attr] # functions are known
     if place.type is t.POISON:
         return POISON

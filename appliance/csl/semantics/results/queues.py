@@ -2,7 +2,8 @@
 
 A queue carries the color that a DSD on it names; on WSE-2 an input queue may carry several. A DSD
 that names a color alone gets a free queue. One whose queue has no color at all is a fault once a PE
-uses it: PEs may share code of which some run a part only, and need no queues for the rest.
+uses it: PEs may share code of which some run a part only, and need no queues for the rest. For the
+same reason DSDs may name a color on several queues; it comes to the first of them.
 """
 
 from appliance.csl.program.code import QueueInitialisation
@@ -31,7 +32,6 @@ def _initialise(world: TileWorld, used: UsedQueue, queue: int) -> None:
             text = f"input queue {queue} is not initialised; '.fabric_color' no longer does that"
             used.frame.error(used.node, f"{text}, call @initialize_queue")
             return
-        _check_color(world, used, queue)
         world.queues[used.output, queue] = _automatic(used, queue)
     elif not used.output and known.color != used.color:
         _add_color(world, used, known)
@@ -43,19 +43,7 @@ def _add_color(world: TileWorld, used: UsedQueue, known: QueueInitialisation) ->
     if world.session.is_wse3:
         used.frame.error(used.node, f"{text}; this DSD expects color {used.color} there")
         return
-    _check_color(world, used, known.queue)
     world.more_colors.append(_automatic(used, known.queue))
-
-
-def _check_color(world: TileWorld, used: UsedQueue, queue: int) -> None:
-    """A color comes to one queue only: on another one an operation would wait for ever."""
-    if used.output:
-        return
-    for known in (*world.queues.values(), *world.more_colors):
-        if not known.output and known.color == used.color and known.queue != queue:
-            text = f"color {used.color} comes to input queue {known.queue}, not to {queue}"
-            used.frame.error(used.node, f"{text}; a color has one input queue")
-            return
 
 
 def _initialise_any(world: TileWorld, used: UsedQueue) -> None:

@@ -12,6 +12,7 @@ from appliance.csl.program.types import POINTER, MachineType, Position
 from appliance.csl.semantics.context.builder import FunctionBuilder
 from appliance.csl.semantics.context.frames import Frame, FunctionValue, Scope, World
 from appliance.csl.semantics.context.session import Session, guard
+from appliance.csl.semantics.expressions.linkage import extern_function
 from appliance.csl.semantics.results.image import initial_image
 from appliance.csl.semantics.results.memory import Symbol, code_symbols, overflow
 from appliance.csl.semantics.statements.calls import (
@@ -76,6 +77,8 @@ class TileWorld(World):
         self.tasks: list[c.TaskBinding] = []
         self.bound: dict[tuple[TargetKind, int], str] = {}
         self.active: list[Target] = []
+        self.activated: dict[int, tuple[Frame, tree.Node]] = {}
+        """Local task ids that something activates, and where first."""
         self.blocked: dict[tuple[TargetKind, int], bool] = {}
         self.queues: dict[tuple[bool, int], c.QueueInitialisation] = {}
         self.used_queues: dict[tuple[bool, int | None, int | None], UsedQueue] = {}
@@ -144,7 +147,10 @@ class TileWorld(World):
         """A function's number, for its address or a binding: compiled for any arguments."""
         fn = function.node
         if fn.body is None:
-            frame.fail(node, f"function '{fn.name}' is only declared")
+            function = extern_function(function, node, frame)
+            fn = function.node
+        if fn.is_inline:
+            frame.fail(node, f"inline function '{fn.name}' has no address")
         signature = function.module.lookup(fn.name, frame, node).type
         if not isinstance(signature, t.FunctionType):
             frame.silent()
@@ -228,6 +234,7 @@ class TileWorld(World):
                 job.builder.finish(job.num_parameters, result, may_wait=number in waits)
             )
         self._check_memory(functions, root)
+        self._check_activated()
         self._check_recursion(root)
         numbers = {id(variable): at for at, variable in enumerate(self.variables)}
         symbols = tuple(
@@ -294,6 +301,13 @@ class TileWorld(World):
         )
         if problem is not None:
             self.session.report(problem)
+
+    def _check_activated(self) -> None:
+        """An id without a task would be active for ever, and nothing would happen."""
+        for number, (frame, node) in self.activated.items():
+            if (TargetKind.LOCAL_TASK, number) not in self.bound:
+                text = f"local task id {number} is activated, but bound to no task"
+                frame.error(node, f"{text}; call @bind_local_task")
 
     def _check_recursion(self, root: Scope) -> None:
         """Refuses functions that call themselves while their variables are in memory."""

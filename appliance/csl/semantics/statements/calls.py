@@ -17,6 +17,7 @@ from appliance.csl.semantics.expressions.evaluate import (
     operand_of,
     type_of_node,
 )
+from appliance.csl.semantics.expressions.linkage import extern_function
 from appliance.csl.semantics.expressions.places import address_of, place_of
 from appliance.csl.semantics.statements.statements import land, run_block
 from appliance.csl.semantics.values import types as t
@@ -61,7 +62,8 @@ def call_function(function: FunctionValue, node: tree.Call, frame: Frame) -> Val
     """A call of a known function."""
     fn = function.node
     if fn.body is None:
-        frame.fail(node, f"function '{fn.name}' is only declared")
+        function = extern_function(function, node, frame)
+        fn = function.node
     if len(node.arguments) != len(fn.parameters):
         function = _other_form(function, node, frame)
         fn = function.node

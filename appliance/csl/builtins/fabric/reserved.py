@@ -1,0 +1,45 @@
+"""What memcpy takes for itself: colors, task ids, queues and a microthread.
+
+A program that is connected to its host by memcpy shares each PE with it. Source: the color maps of
+the SDK's tutorials, and its tensor-streaming guide.
+"""
+
+from appliance.csl.program.operations import TargetKind
+from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.syntax import tree
+
+_COLORS = frozenset((21, 22, 23))
+_TASKS = {
+    TargetKind.LOCAL_TASK: frozenset((27, 28, 30)),
+    TargetKind.CONTROL_TASK: frozenset((33, 34, 35, 36, 37)),
+}
+
+
+def check_free_color(number: int, node: tree.Node, frame: Frame) -> None:
+    """Refuse to configure a color of memcpy."""
+    if number in _COLORS:
+        _refuse(f"color {number}", node, frame)
+
+
+def check_free_task(kind: TargetKind, number: int, node: tree.Node, frame: Frame) -> None:
+    """Refuse to bind a task to an id of memcpy."""
+    if number in _TASKS.get(kind, ()):
+        _refuse(f"{kind.value.replace('_', ' ')} id {number}", node, frame)
+
+
+def check_free_queue(number: int, node: tree.Node, frame: Frame, *, output: bool) -> None:
+    """Refuse to give a queue of memcpy a color; on WSE-2 colors share output queues, even 0."""
+    is_wse3 = frame.world.session.is_wse3
+    if (number == 0 and (is_wse3 or not output)) or (number == 1 and not output and is_wse3):
+        _refuse(f"{'output' if output else 'input'} queue {number}", node, frame)
+
+
+def check_free_microthread(number: int, node: tree.Node, frame: Frame) -> None:
+    """Refuse to run an operation on the microthread of memcpy."""
+    if number == 0:
+        _refuse("microthread 0", node, frame)
+
+
+def _refuse(what: str, node: tree.Node, frame: Frame) -> None:
+    if frame.world.session.options.memcpy and not frame.module.unit.is_library:
+        frame.fail(node, f"{what} is reserved by memcpy; take another")

@@ -1,0 +1,48 @@
+"""Whether what a memory DSD walks over lies in its array, where both are known."""
+
+from appliance.csl.program.operands import MemoryDescriptor
+from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.results.tile import TileWorld
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.values import Const, Value
+from appliance.csl.semantics.values.variables import GlobalVariable
+from appliance.csl.syntax import tree
+
+
+def check_extent(value: Value, op_bytes: int, node: tree.Node, frame: Frame) -> None:
+    """Refuse an operation that would go beyond the array that its DSD was made for.
+
+    Args:
+        value: The DSD; one that is computed at run time is checked there.
+        op_bytes: Bytes of the operation's elements, which its strides count.
+        node: The operand.
+        frame: The frame there.
+    """
+    if not isinstance(value, Const) or not isinstance(value.value, MemoryDescriptor):
+        return
+    descriptor: MemoryDescriptor = value.value
+    if descriptor.wavelet_index_offset or not all(descriptor.extents):
+        return
+    variable = _variable_at(frame, descriptor.base)
+    if variable is None or variable.address is None:
+        return
+    start = descriptor.base + descriptor.offset * descriptor.element_bytes - variable.address
+    ends = [
+        op_bytes * stride * (extent - 1)
+        for stride, extent in zip(descriptor.strides, descriptor.extents, strict=True)
+    ]
+    low, high = start + sum(min(end, 0) for end in ends), start + sum(max(end, 0) for end in ends)
+    size = t.size_of(variable.type)
+    if low < 0 or high + op_bytes > size:
+        text = f"this DSD walks over bytes {low} to {high + op_bytes - 1} of '{variable.name}'"
+        frame.fail(node, f"{text}, which has {size}; '{variable.type}' is too short")
+
+
+def _variable_at(frame: Frame, address: int) -> GlobalVariable | None:
+    world = frame.world
+    assert isinstance(world, TileWorld)
+    for variable in world.variables:
+        begin = variable.address or 0
+        if begin <= address < begin + t.size_of(variable.type):
+            return variable
+    return None
