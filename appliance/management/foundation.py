@@ -13,14 +13,15 @@ from appliance.management.access.certificates import (
     find_certificates,
 )
 from appliance.management.access.driver_tokens import DriverTokens, open_driver_tokens
-from appliance.management.access.stream_secrets import ensure_identity, ensure_secret
+from appliance.management.access.stream_secrets import ensure_identity
 from appliance.management.background.notification_channels import NotifyOptions, read_notify_options
 from appliance.management.changes.watch import JobWatch
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.pods.coordinators import CoordinatorAddresses
 from appliance.management.pods.inner_listener import JobKeys
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.store.databases import STREAMS_KEY, open_own_database
+from appliance.management.store.databases import open_own_database
+from appliance.management.store.keys import STREAMS, ensure_key
 from appliance.management.store.lease_clock import LeaseClock
 from appliance.management.store.state import State
 
@@ -78,7 +79,7 @@ def lay_foundation(options: ManagementOptions, clock: Clock, closers: ExitStack)
     database = open_own_database(data_dir, options.keeping.database)
     closers.callback(database.close)
     database.claim()
-    secret = ensure_secret(data_dir / STREAMS_KEY)
+    secret = ensure_key(data_dir, STREAMS)
     notify = options.telling.notify
     return Foundation(
         options=options,

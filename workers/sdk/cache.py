@@ -9,13 +9,13 @@ and the digest of the compiler.
 
 import hashlib
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import appliance.csl
+from appliance.files.kept import find_unsealed, replace_file, sealed
 from workers.sdk.files import Upload
 
 _SUFFIX = ".tar.gz"
@@ -37,7 +37,10 @@ class ProgramCache:
         """Return a compiled program of these sources by the client's hash; None without one."""
         path = self._path(upload)
         with suppress(FileNotFoundError):
-            data = path.read_bytes()
+            data = find_unsealed(path.read_bytes())
+            if data is None:  # what a disk has damaged is compiled again
+                path.unlink()
+                return None
             os.utime(path)
             return data
         return None
@@ -46,14 +49,7 @@ class ProgramCache:
         """Store a compiled program for its user."""
         path = self._path(upload)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            partial.rename(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        replace_file(path, sealed(data))
         self._shrink()
 
     def _path(self, upload: Upload) -> Path:

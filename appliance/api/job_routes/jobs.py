@@ -32,11 +32,11 @@ from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobFilter, JobOrder, JobSort
+from appliance.files.profiles import chrome_events, find_output_titles
 from appliance.management.access.authorization import job_target
 from appliance.management.jobs.job_edits import JobEdit, mark_of
 from appliance.management.jobs.job_service import JobView, cancelled_by
 from appliance.management.jobs.run_sessions import with_readings
-from appliance.wire.profiles import chrome_events, find_output_titles
 from appliance.wire.requests.submissions import check_labels, parse_priority
 
 router = entry_router("jobs")

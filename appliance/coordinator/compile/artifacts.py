@@ -2,12 +2,15 @@
 
 An artifact is a directory that appears complete (written under another name, then renamed) and
 never changes, so readers need no lock and two writers of the same content cannot disturb each
-other. All users share the cache, since the same program gives the same plan; but an artifact is a
-user's only once a job of theirs has brought its program, which leaves a mark of that user in it.
+other. It holds the digests of its files: what a disk has lost or changed of one is found before
+anything is run by it, and the program is compiled again. All users share the cache, since the same
+program gives the same plan; but an artifact is a user's only once a job of theirs has brought its
+program, which leaves a mark of that user in it.
 """
 
 import contextlib
-import os
+import hashlib
+import logging
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -15,10 +18,15 @@ from pathlib import Path
 
 from appliance.core.errors import NotFoundError, UserError
 from appliance.files.beneath import Beneath, is_file, read_file
+from appliance.files.kept import replace_file, sync_directory
+
+logger = logging.getLogger(__name__)
 
 _PLAN = "plan.txt"
 _PROGRAM = "program.mlir"
 _MEMORY = "memory.json"
+_DIGESTS = "SHA256SUMS"
+"""Digests of the other files, as sha256sum(1) reads them."""
 _MARK_OF_NOBODY = "user-none"
 KERNEL_TABLES = ".kernels"
 """Directory beside the artifacts for what was measured of kernels; clients cannot name it."""
@@ -67,10 +75,13 @@ class ArtifactStore:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         temporary.mkdir()
         try:
-            _write(temporary / _PROGRAM, program)
-            _write(temporary / _MEMORY, memory)
-            _write(temporary / _PLAN, plan_text)
+            texts = {_PROGRAM: program, _MEMORY: memory, _PLAN: plan_text}
+            for name, text in texts.items():
+                replace_file(temporary / name, text.encode(), mode=0o666)
+            sums = "".join(f"{_digest(text.encode())}  {name}\n" for name, text in texts.items())
+            replace_file(temporary / _DIGESTS, sums.encode(), mode=0o666)
             temporary.rename(path)
+            sync_directory(path.parent)
         except OSError:
             # Renaming onto a directory with content fails: another writer was first.
             shutil.rmtree(temporary, ignore_errors=True)
@@ -78,11 +89,21 @@ class ArtifactStore:
                 raise
         self.take(directory)
 
+    def drop_damaged(self, directory: Beneath) -> None:
+        """Remove an artifact that is no longer what was compiled, so that it is compiled again."""
+        if not self.has(directory) or all(
+            _find(directory, name) is not None for name in (_PLAN, _PROGRAM, _MEMORY)
+        ):
+            return
+        logger.warning("A compiled program is damaged", extra={"path": str(directory)})
+        aside = directory.path.with_name(f".{directory.path.name}.{secrets.token_hex(4)}")
+        with contextlib.suppress(FileNotFoundError):  # another coordinator was faster
+            directory.path.rename(aside)
+            shutil.rmtree(aside, ignore_errors=True)
+
     def memory(self, directory: Beneath) -> str:
         """Return what an artifact's pods take of memory, as JSON; empty if it does not say."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # of an earlier version
-            return read_file(directory / _MEMORY).decode()
-        return ""
+        return (_find(directory, _MEMORY) or b"").decode()
 
     def take(self, directory: Beneath) -> None:
         """Make an artifact the user's too, whose job has brought the same program."""
@@ -110,12 +131,13 @@ class ArtifactStore:
 
     def plan_text(self, path: str) -> str:
         """Return the plan of the user's artifact that a load request names; raises as `of_user`."""
-        try:
-            return read_file(self.of_user(path) / _PLAN).decode()
-        except (FileNotFoundError, NotADirectoryError) as error:
+        found = _find(self.of_user(path), _PLAN)
+        if found is None:
             raise NotFoundError(
-                f"The compiled program in {path!r} is gone.", hint="Compile the model again."
-            ) from error
+                f"The compiled program in {path!r} is gone or damaged.",
+                hint="Compile the model again.",
+            )
+        return found.decode()
 
 
 def parse_compile_dir(text: str, root: Path) -> Beneath:
@@ -136,8 +158,15 @@ def parse_compile_dir(text: str, root: Path) -> Beneath:
     return directory
 
 
-def _write(path: Path, text: str) -> None:
-    with path.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+def _find(directory: Beneath, name: str) -> bytes | None:
+    """Return what a file of an artifact holds; None if that is not what was written."""
+    try:
+        data = read_file(directory / name)
+        lines = read_file(directory / _DIGESTS).splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return data if f"{_digest(data)}  {name}".encode() in lines else None
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

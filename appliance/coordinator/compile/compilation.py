@@ -142,6 +142,7 @@ class Compilation:
             limits=self._limits,
         )
         directory = self._artifacts.directory(request.compile_dir, key)
+        self._artifacts.drop_damaged(directory)
         self._wait_for_turn(gang.num_systems, lambda: self._artifacts.has(directory))
         if self._artifacts.has(directory):
             self._artifacts.take(directory)

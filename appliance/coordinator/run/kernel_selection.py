@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from appliance.core.errors import InternalError, UserError
+from appliance.files.kept import replace_file
 from appliance.numerics.choices import Implementation, Problem
 from protos.wsc.v1 import pods_pb2
 
@@ -107,13 +107,8 @@ class KernelTable:
                     "num_operations": timing.num_operations,
                 }
                 table.setdefault(problem, entry)
-            temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
             text = json.dumps({"machine": machine, "by_threads": tables}, indent=1, sort_keys=True)
-            try:
-                temporary.write_text(text)
-                temporary.rename(path)
-            finally:
-                temporary.unlink(missing_ok=True)
+            replace_file(path, text.encode(), mode=0o666)
         return _chosen(path, table)
 
     def measured(self) -> Iterator["Measured"]:
@@ -143,9 +138,11 @@ class KernelTable:
         path = self._path(machine)
         try:
             tables: dict[str, _Entries] = json.loads(path.read_text())["by_threads"]
+            if not all(isinstance(each, dict) for each in (tables, *tables.values())):
+                raise TypeError("by_threads holds no tables")
         except FileNotFoundError:
             return {}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _unreadable(path, error) from error
         return tables
 

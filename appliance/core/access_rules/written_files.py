@@ -29,7 +29,7 @@ FILES: tuple[File, ...] = (
     ),
     File(
         place="DATA/token.key",
-        module="appliance.management.access.tokens",
+        module="appliance.management.store.keys",
         holds="the key that signs users' tokens",
         mode=0o600,
         who=_OWNER,
@@ -37,7 +37,7 @@ FILES: tuple[File, ...] = (
     ),
     File(
         place="DATA/driver-tokens.key",
-        module="appliance.management.access.driver_tokens",
+        module="appliance.management.store.keys",
         holds="the key that signs the tokens of detached runs",
         mode=0o600,
         who=_OWNER,
@@ -45,7 +45,7 @@ FILES: tuple[File, ...] = (
     ),
     File(
         place="DATA/streams.key",
-        module="appliance.management.access.stream_secrets",
+        module="appliance.management.store.keys",
         holds="what the keys of jobs are made from",
         mode=0o600,
         who=_OWNER,
@@ -53,7 +53,7 @@ FILES: tuple[File, ...] = (
     ),
     File(
         place="DATA/nodes.key",
-        module="appliance.management.access.join_tokens",
+        module="appliance.management.store.keys",
         holds="what join tokens are made from",
         mode=0o600,
         who=_OWNER,

@@ -40,8 +40,9 @@ from appliance.core.errors import (
 from appliance.core.queries.audit_trail import AuditFilter, AuditRecord
 from appliance.management.access.known_accounts import KnownAccounts
 from appliance.management.access.local_users import find_account
-from appliance.management.access.tokens import Tokens, ensure_key
+from appliance.management.access.tokens import Tokens
 from appliance.management.changes.watch import Awaited
+from appliance.management.store.keys import TOKENS, ensure_key
 from appliance.storage.engine.database import Database
 from appliance.storage.users.access import AccessRepository
 
@@ -441,7 +442,7 @@ def open_access(
 ) -> Access:
     """Return the access to the appliance of a data directory, whose operator runs this process."""
     repository = AccessRepository(database, clock)
-    tokens = Tokens(repository, ensure_key(data_dir), clock)
+    tokens = Tokens(repository, ensure_key(data_dir, TOKENS), clock)
     options = AccessOptions(needs_token=needs_token, operator=_this_user(), serves_all=serves_all)
     return Access(repository, tokens, options, clock)
 

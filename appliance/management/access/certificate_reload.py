@@ -13,14 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_private_key,
-)
 
-from appliance.management.access.certificates import Certificates
+from appliance.management.access.certificates import Certificates, is_pair
 
 logger = logging.getLogger(__name__)
 
@@ -107,9 +101,6 @@ def _read_pair(certificate: Path, key: Path) -> Pair | None:
     """Return a certificate and its key; None if they do not belong together, or are none."""
     try:
         pair = Pair(certificate=certificate.read_bytes(), key=key.read_bytes())
-        ours = load_pem_private_key(pair.key, password=None).public_key()
-        theirs = x509.load_pem_x509_certificate(pair.certificate).public_key()
-    except (OSError, ValueError, TypeError):
+    except OSError:
         return None
-    form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
-    return pair if ours.public_bytes(*form) == theirs.public_bytes(*form) else None
+    return pair if is_pair(pair.certificate, pair.key) else None

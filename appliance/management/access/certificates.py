@@ -8,20 +8,29 @@ import datetime as dt
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from appliance.core.clock import Clock
 from appliance.core.errors import UserError
 from appliance.core.ids import AUTHORITY_SUFFIX
+from appliance.files.kept import damaged, read_own, replace_file, sync_directory
 
 AUTHORITY_NAMES = (f"*.{AUTHORITY_SUFFIX}", AUTHORITY_SUFFIX)
 """What clients call sessions and jobs, whatever address they connect to."""
 
+_WHAT = "a part of the appliance's certificates"
+_HINT = (
+    "Restore it from a backup with `appliance restore FILE --keys`; or remove the directory: new "
+    "ones are made, and clients need the new config_v2."
+)
 _VALID_DAYS = 825
 _RENEW_DAYS = 30
 
@@ -60,6 +69,9 @@ def ensure_certificates(directory: Path, host: str, clock: Clock) -> Certificate
         directory: Where they are kept; created if needed, readable by its owner alone.
         host: Name or address under which clients reach the appliance, beside `localhost`.
         clock: Says what "run out" means.
+
+    Raises:
+        ClusterError: What is there is damaged: clients hold the authority, so it is not replaced.
     """
     files = Certificates.below(directory)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -88,9 +100,11 @@ def find_certificates(directory: Path, host: str, clock: Clock) -> Certificates:
     try:
         certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
         x509.load_pem_x509_certificate(files.authority.read_bytes())
-        files.key.read_bytes()
+        is_whole = is_pair(files.certificate.read_bytes(), files.key.read_bytes())
     except (OSError, ValueError) as error:
         raise UserError(f"The certificates in {directory} cannot be used: {error}.") from error
+    if not is_whole:
+        raise UserError(f"The key {files.key} does not belong to {files.certificate}.")
     if certificate.not_valid_after_utc <= clock.now():
         raise UserError(
             f"The certificate {files.certificate} has run out at "
@@ -174,17 +188,46 @@ def will_do(certificate_pem: bytes, names: Sequence[str], now: dt.datetime) -> b
 
 
 def _is_usable(files: Certificates, host: str, clock: Clock) -> bool:
+    """Whether there are certificates for a host that last; raises if one is damaged."""
     if not all(path.exists() for path in (files.authority, files.certificate, files.key)):
         return False
-    return will_do(files.certificate.read_bytes(), [host], clock.now())
+    read = partial(read_own, what=_WHAT, hint=_HINT)
+    authority, certificate = read(files.authority, is_secret=False), read(files.certificate)
+    if not is_pair(certificate, read(files.key)):
+        raise damaged(files.key, _WHAT, f"it does not belong to {files.certificate.name}", _HINT)
+    if not _is_issued_by(certificate, authority):
+        raise damaged(files.authority, _WHAT, f"{files.certificate.name} is not of it", _HINT)
+    return will_do(certificate, [host], clock.now())
+
+
+def is_pair(certificate: bytes, key: bytes) -> bool:
+    """Whether a key (PEM) is that of a certificate (PEM)."""
+    try:
+        ours = load_pem_private_key(key, password=None).public_key()
+        theirs = x509.load_pem_x509_certificate(certificate).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    return ours.public_bytes(*form) == theirs.public_bytes(*form)
+
+
+def _is_issued_by(certificate: bytes, authority: bytes) -> bool:
+    try:
+        issuer = x509.load_pem_x509_certificate(authority)
+        x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def _create(files: Certificates, host: str, clock: Clock) -> None:
+    """Write new certificates; the key comes last, so that half of them are made anew."""
     issued = issue([*AUTHORITY_NAMES, "localhost", "127.0.0.1", host], clock.now())
-    files.authority.write_bytes(issued.authority)
-    files.certificate.write_bytes(issued.certificate)
-    files.key.touch(mode=0o600)
-    files.key.write_bytes(issued.key)
+    files.key.unlink(missing_ok=True)
+    sync_directory(files.key.parent)
+    replace_file(files.authority, issued.authority)
+    replace_file(files.certificate, issued.certificate)
+    replace_file(files.key, issued.key)
 
 
 def _alternative_name(host: str) -> x509.GeneralName:

@@ -8,13 +8,11 @@ driver's workflow; the user's own token never leaves the user's terminal.
 import base64
 import hmac
 import json
-import os
-import secrets
 from pathlib import Path
 
 from appliance.core.ids import JobId
+from appliance.management.store.keys import DRIVER_TOKENS, ensure_key
 
-_KEY_BYTES = 32
 _ISSUER = "wafer-appliance/driver"
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _EXPIRY = 4102444800
@@ -51,16 +49,8 @@ class DriverTokens:
 
 
 def open_driver_tokens(data_dir: Path) -> DriverTokens:
-    """Return the tokens of an appliance, whose key is created at the first start and stored."""
-    path = data_dir / "driver-tokens.key"
-    try:
-        key = path.read_bytes()
-    except FileNotFoundError:
-        key = secrets.token_bytes(_KEY_BYTES)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(key)
-    return DriverTokens(key)
+    """Return the tokens of an appliance; raises as `keys.ensure_key` does."""
+    return DriverTokens(ensure_key(data_dir, DRIVER_TOKENS))
 
 
 def _encode(fields: dict[str, str | int]) -> str:

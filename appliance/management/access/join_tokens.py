@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import hashes
 from appliance.core.clock import Clock
 from appliance.core.cluster.join_token import JoinToken, end_seconds
 from appliance.core.errors import ForbiddenError
-from appliance.management.access.stream_secrets import ensure_identity, ensure_secret
+from appliance.management.access.stream_secrets import ensure_identity
+from appliance.management.store.keys import NODES, ensure_key
 from appliance.streams.handshake import Message
 
 _RANDOM_BYTES = 6
@@ -33,7 +34,7 @@ class JoinTokens:
 
     def __init__(self, data_dir: Path, clock: Clock) -> None:
         (data_dir / "tls").mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._secret = ensure_secret(data_dir / "nodes.key")
+        self._secret = ensure_key(data_dir, NODES)
         self._clock = clock
         self.identity = ensure_identity(data_dir / "tls" / "nodes.pem", clock)
 

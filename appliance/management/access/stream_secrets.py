@@ -5,12 +5,9 @@ derives the same one. Encrypted streams also need an identity: a key and its sel
 certificate, which both ends of a connection hold.
 """
 
-import contextlib
 import datetime as dt
 import hashlib
 import hmac
-import os
-import secrets
 from pathlib import Path
 
 from cryptography import x509
@@ -19,34 +16,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from appliance.core.clock import Clock
-from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId
+from appliance.files.kept import damaged, read_own, replace_file
+from appliance.management.access.certificates import is_pair
 
-_SECRET_BYTES = 32
 _VALID_DAYS = 825
 _RENEW_DAYS = 30
-
-
-def ensure_secret(path: Path) -> bytes:
-    """Return the appliance's secret; make one if there is none.
-
-    Raises:
-        ClusterError: The file holds something else.
-    """
-    if not path.exists():
-        partial = path.with_name(f"{path.name}.{os.getpid()}")
-        partial.touch(mode=0o600)
-        partial.write_bytes(secrets.token_bytes(_SECRET_BYTES))
-        with contextlib.suppress(FileExistsError):  # another process was faster
-            os.link(partial, path)
-        partial.unlink()
-    secret = path.read_bytes()
-    if len(secret) != _SECRET_BYTES:
-        raise ClusterError(
-            f"{path} holds {len(secret)} bytes instead of a secret of {_SECRET_BYTES}.",
-            hint="Remove it and start again; what was derived from it is then made anew.",
-        )
-    return secret
+_COST = "nodes need new join tokens, and jobs that run on several nodes fail"
 
 
 def job_key(secret: bytes, job: JobId) -> str:
@@ -55,17 +31,23 @@ def job_key(secret: bytes, job: JobId) -> str:
 
 
 def ensure_identity(path: Path, clock: Clock) -> Path:
-    """Return the file with the identity; make a new one if there is none or it runs out soon."""
+    """Return the file with the identity; make a new one if there is none or it runs out soon.
+
+    Raises:
+        ClusterError: It is not what was written.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists() or _remaining(path, clock) < dt.timedelta(days=_RENEW_DAYS):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_bytes(_identity(clock))
+        replace_file(path, _identity(clock))
     return path
 
 
 def _remaining(path: Path, clock: Clock) -> dt.timedelta:
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    return certificate.not_valid_after_utc - clock.now()
+    what, hint = "a certificate and its key", f"Restore it from a backup, or remove it: {_COST}."
+    text = read_own(path, what=what, hint=hint)
+    if not is_pair(text, text):
+        raise damaged(path, what, "it does not hold both, or they do not belong together", hint)
+    return x509.load_pem_x509_certificate(text).not_valid_after_utc - clock.now()
 
 
 def _identity(clock: Clock) -> bytes:

@@ -9,12 +9,10 @@ token but in their account, and changes at once.
 import datetime as dt
 import hashlib
 import hmac
-import os
 import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 
 import jwt
@@ -26,7 +24,6 @@ from appliance.storage.users.access import AccessRepository
 
 _ALGORITHM = "HS256"
 _ISSUER = "wafer-appliance"
-_KEY_BYTES = 32
 _ID_BYTES = 9
 _CACHE_SECONDS = 1.0
 """How late a revocation may be noticed."""
@@ -199,26 +196,3 @@ class Tokens:
             if len(self._cache) > _MAX_CACHED:
                 self._cache.popitem(last=False)
         return record
-
-
-def ensure_key(data_dir: Path) -> bytes:
-    """Return the key that signs this appliance's tokens, made at the first call.
-
-    Raises:
-        UserError: The key's file is not one that we wrote.
-    """
-    path = data_dir / "token.key"
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        key = path.read_bytes()
-        if len(key) != _KEY_BYTES:
-            raise UserError(
-                f"{path} has {len(key)} bytes; a key has {_KEY_BYTES}.",
-                hint="Remove it: a new key is made, and tokens must be minted again.",
-            ) from None
-        return key
-    with os.fdopen(descriptor, "wb") as file:
-        key = secrets.token_bytes(_KEY_BYTES)
-        file.write(key)
-    return key

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from appliance.core.cluster.records import DEFAULT_SESSION
 from appliance.core.ids import AUTHORITY_SUFFIX
+from appliance.files.kept import replace_file
 
 _CLUSTER = "wafer-appliance"
 
@@ -34,4 +35,4 @@ def write_client_config(path: Path, *, address: str, authority_pem: bytes | None
         "contexts": [{"name": _CLUSTER, "cluster": _CLUSTER}],
         "clusters": [cluster],
     }
-    path.write_text(json.dumps(config, indent=1) + "\n")
+    replace_file(path, (json.dumps(config, indent=1) + "\n").encode(), mode=0o666)

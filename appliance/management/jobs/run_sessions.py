@@ -8,9 +8,9 @@ from appliance.core.cluster.records import JobRecord, PodRecord
 from appliance.core.cluster.run import PodReadings, RunProgress, RunSession
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId
+from appliance.files.profiles import find_profile, find_wafer_picture
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
-from appliance.wire.profiles import find_profile, find_wafer_picture
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 
 

@@ -26,6 +26,7 @@ from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import ConflictError, NotFoundError, UserError, WscError
 from appliance.core.ids import JobId, Role
 from appliance.files.beneath import Beneath, is_file, open_file
+from appliance.files.kept import find_unsealed, replace_file, sealed
 from appliance.management.logs.log_files import kept_from, tail_offset
 from appliance.management.store.state import State
 from appliance.wire.fabric_traces import ARTIFACTS, TRACE_FILE
@@ -166,14 +167,13 @@ class LogExports:
 
     def load(self, export_id: str) -> Export:
         """Return an export; raises `NotFoundError`."""
-        path = self._directory / f"{export_id}.json"
-        if not _ID.fullmatch(export_id) or not path.exists():
+        found = self._find(export_id) if _ID.fullmatch(export_id) else None
+        if found is None:
             raise NotFoundError(
                 f"There is no export {export_id!r}; it may have been removed after its time.",
                 hint="Make another with `csctl log-export JOB`.",
             )
-        fields = json.loads(path.read_text())
-        return Export(**{**fields, "status": ExportStatus(fields["status"])})
+        return found
 
     def job_of(self, export_id: str) -> JobId:
         """Return of which job an export is; raises `NotFoundError`."""
@@ -274,27 +274,44 @@ class LogExports:
         if job.type.is_sdk:
             yield from _sdk_artifacts(job)
 
-    def _fail_interrupted(self) -> None:
+    def _find(self, export_id: str) -> Export | None:
+        """Return an export; None if there is none, or what is known of it is damaged."""
+        try:
+            text = find_unsealed((self._directory / f"{export_id}.json").read_bytes())
+        except FileNotFoundError:
+            return None
+        if text is None:
+            logger.warning("A log export is damaged", extra={"export": export_id})
+            return None
+        fields = json.loads(text)
+        return Export(**{**fields, "status": ExportStatus(fields["status"])})
+
+    def _all(self) -> Iterator[tuple[Path, Export]]:
+        """Yield every export with its file; what is damaged is removed."""
         for path in self._directory.glob("export-*.json"):
-            export = self.load(path.stem)
+            if (export := self._find(path.stem)) is not None:
+                yield path, export
+            else:
+                self._remove(path.stem)
+
+    def _remove(self, export_id: str) -> None:
+        self._archive(export_id).unlink(missing_ok=True)
+        (self._directory / f"{export_id}.json").unlink(missing_ok=True)
+
+    def _fail_interrupted(self) -> None:
+        for _, export in self._all():
             if export.status is ExportStatus.RUNNING:
                 detail = "the appliance was restarted"
                 self._keep(replace(export, status=ExportStatus.FAILED, detail=detail))
 
     def _remove_old(self) -> None:
-        for path in self._directory.glob("export-*.json"):
-            export = self.load(path.stem)
+        for _, export in self._all():
             if dt.datetime.fromisoformat(export.kept_until) <= self._clock.now():
-                self._archive(export.id).unlink(missing_ok=True)
-                path.unlink()
+                self._remove(export.id)
 
     def _make_room(self, job: JobId) -> None:
         """Remove the oldest archives of a job that has many, or raise `ConflictError`."""
-        of_job = [
-            (path.stat().st_mtime, export)
-            for path in self._directory.glob("export-*.json")
-            if (export := self.load(path.stem)).job == job
-        ]
+        of_job = [(path.stat().st_mtime, each) for path, each in self._all() if each.job == job]
         ended = sorted(
             (age, export.id) for age, export in of_job if export.status is not ExportStatus.RUNNING
         )
@@ -303,17 +320,14 @@ class LogExports:
                 f"{MAX_OF_JOB} exports of job {job} are being gathered.", hint="Wait for one."
             )
         for _, export_id in ended[: max(0, len(of_job) + 1 - MAX_OF_JOB)]:
-            self._archive(export_id).unlink(missing_ok=True)
-            (self._directory / f"{export_id}.json").unlink()
+            self._remove(export_id)
 
     def _archive(self, export_id: str) -> Path:
         return self._directory / f"{export_id}.zip"
 
     def _keep(self, export: Export) -> None:
-        path = self._directory / f"{export.id}.json"
-        partial = path.with_suffix(".new")
-        partial.write_text(json.dumps(asdict(export), indent=1))
-        partial.replace(path)
+        text = json.dumps(asdict(export), indent=1).encode()
+        replace_file(self._directory / f"{export.id}.json", sealed(text))
 
 
 def _pack(archive: zipfile.ZipFile, name: str, source: Beneath, start: int = 0) -> None:

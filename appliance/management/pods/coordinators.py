@@ -12,6 +12,7 @@ from appliance.core.clock import Clock
 from appliance.core.ids import JobId, Role
 from appliance.core.pods.pod_spec import MANAGEMENT, control_address
 from appliance.files.beneath import Beneath, read_file
+from appliance.files.kept import damaged, find_unsealed, replace_file, sealed
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.tunnel import Bridge
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 ADDRESS_FILE = "control_address"
 """Name, in a job's work directory, of the file with the address of a coordinator elsewhere."""
 
+_HINT = "Cancel the job and submit it again."
 _CALL_SECONDS = 2.0
 _FAR_CALL_SECONDS = 5.0
 
@@ -42,9 +44,7 @@ class CoordinatorAddresses:
         """Store the address that a coordinator has registered; the job must be known."""
         if address and not address.startswith("unix:"):
             path = self._jobs_dir / job / ADDRESS_FILE
-            partial = path.with_suffix(".new")
-            partial.write_text(address)
-            partial.replace(path)
+            replace_file(path, sealed(address.encode()))
 
     def forget(self, job: JobId) -> None:
         """Drop what an earlier run of a job has registered: its pods must not look there."""
@@ -55,12 +55,17 @@ class CoordinatorAddresses:
 
         Raises:
             UserError: That is no job's name.
+            ClusterError: The file is not what was written.
         """
         path = Beneath(root=self._jobs_dir, parts=(job, ADDRESS_FILE))
         try:
-            return read_file(path).decode()
+            text = read_file(path)
         except FileNotFoundError:
             return ""
+        address = find_unsealed(text)
+        if address is None:
+            raise damaged(path.path, "a coordinator's address", "it is not what was written", _HINT)
+        return address.decode()
 
 
 class FarCoordinators:

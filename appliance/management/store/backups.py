@@ -23,8 +23,10 @@ from importlib import metadata
 from pathlib import Path
 
 from appliance.core.errors import ConflictError, UserError
+from appliance.files.kept import replace_file, sync_directory
 from appliance.management.store.databases import UNFINISHED, keep_url, sqlite_path
 from appliance.management.store.instance import Instance
+from appliance.management.store.keys import KEYS
 from appliance.storage.engine.database_copies import (
     TableCopy,
     check_revision,
@@ -42,7 +44,7 @@ _MANIFEST = "manifest.json"
 _MAX_MANIFEST_BYTES = 1 << 20
 _DATABASE = "state.db"
 _TABLES, _KEYS = "tables", "keys"
-_KEY_FILES = ("token.key", "driver-tokens.key", "streams.key", "nodes.key")
+_KEY_FILES = tuple(key.name for key in KEYS)
 _KEY_DIRECTORIES = ("tls",)
 _MEMBER = re.compile(r"(state\.db|tables/[a-z_]+|keys/(tls/)?[A-Za-z0-9_-]+\.[a-z]+)")
 _CHUNK_BYTES = 1 << 20
@@ -176,6 +178,7 @@ def make_backup(
             file.flush()
             os.fsync(file.fileno())
         archive.rename(target)
+    sync_directory(target.parent)
     return manifest
 
 
@@ -233,25 +236,14 @@ def _put_in_place(partial: Path, data_dir: Path, path: Path | None) -> None:
     if path is not None:
         _move_aside(path)
         shutil.move(unfinished / _DATABASE, path)  # which may be on another disk
+        sync_directory(path.parent)
     keys = unfinished / _KEYS
     for file in sorted(keys.rglob("*")):
         if file.is_file():
             target = data_dir / file.relative_to(keys)
             target.parent.mkdir(mode=0o700, exist_ok=True)
-            _replace(file, target)
+            replace_file(target, file.read_bytes())  # which may be on another disk
     shutil.rmtree(unfinished)
-
-
-def _replace(source: Path, target: Path) -> None:
-    """Put a file in the place of another, which may be on another disk (a volume of its own)."""
-    near = target.with_name(f".{target.name}.restored")
-    near.unlink(missing_ok=True)
-    descriptor = os.open(near, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
-        shutil.copyfileobj(original, copy, _CHUNK_BYTES)
-        copy.flush()
-        os.fsync(copy.fileno())
-    near.replace(target)
 
 
 def _move_aside(path: Path) -> None:

@@ -7,17 +7,15 @@ its owner alone, so that `appliance token` and `appliance user` change the same 
 import asyncio
 import contextlib
 import logging
-import os
 from pathlib import Path
 
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 
 from appliance.core.errors import ClusterError, UserError
+from appliance.files.kept import read_sealed, replace_file, sealed
+from appliance.management.store.keys import STREAMS
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.integrity import check_file, damaged, find_damage
-
-STREAMS_KEY = "streams.key"
-"""Name, in the data directory, of the secret; every appliance has it from its first start on."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,15 +62,19 @@ def keep_url(data_dir: Path, url: str) -> None:
     if not url:
         note.unlink(missing_ok=True)
         return
-    descriptor = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(url)
+    replace_file(note, sealed(url.encode()))
 
 
 def kept_url(data_dir: Path) -> str:
-    """Return the URL that the last start was with; empty for the file in the data directory."""
+    """Return the URL that the last start was with; empty for the file in the data directory.
+
+    Raises:
+        ClusterError: It is not what was written, and could name another database.
+    """
+    hint = "Name the database with --database, or start the appliance again, which writes the file."
+    what = "the URL of the database"
     try:
-        return (data_dir / _URL_FILE).read_text()
+        return read_sealed(data_dir / _URL_FILE, what=what, hint=hint).decode()
     except FileNotFoundError:
         return ""
 
@@ -142,7 +144,7 @@ def _check(path: Path, data_dir: Path, *, has_note: bool) -> None:
         check_file(path)
         if path.stat().st_size <= CHECKED_BYTES and (what := find_damage(path)):
             raise damaged(path, what)
-    elif path.parent == data_dir and (data_dir / STREAMS_KEY).exists() and not has_note:
+    elif path.parent == data_dir and (data_dir / STREAMS.name).exists() and not has_note:
         raise ClusterError(
             f"The database {path} is gone, and {data_dir} is of an appliance that has run before.",
             hint="Restore the newest backup with `appliance restore FILE`; to begin with an empty "

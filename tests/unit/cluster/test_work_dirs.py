@@ -6,7 +6,7 @@ from appliance.cluster.work_dirs import write_request
 def test_the_request_is_written_whatever_an_earlier_attempt_has_left(tmp_path):
     directory = tmp_path / "jobs" / "wsjob-a"
     directory.mkdir(parents=True)
-    (directory / "request.new").write_bytes(b"half of a longer request")
+    (directory / "request.bin").write_bytes(b"half of a longer request")
     write_request(directory, b"request")
     (file,) = directory.iterdir()
     assert (file.name, file.read_bytes()) == ("request.bin", b"request")

@@ -21,7 +21,7 @@ from appliance.core.ids import JobId
 from appliance.core.queries.audit_trail import AuditFilter
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import Access, AccessOptions, open_access
-from appliance.management.access.tokens import LOGIN_SECONDS, Tokens, ensure_key
+from appliance.management.access.tokens import LOGIN_SECONDS, Tokens
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
@@ -213,15 +213,6 @@ def test_changes_forbidden_ones_and_failures_are_written_down(access):
     ]
     assert [row.name for row in access.audit(AuditFilter(name="wsjob-2"))] == ["wsjob-2"]
     assert heard == [("job", "wsjob-1")]
-
-
-def test_the_key_is_private_and_stays(tmp_path):
-    key = ensure_key(tmp_path)
-    assert ensure_key(tmp_path) == key
-    assert (tmp_path / "token.key").stat().st_mode & 0o777 == 0o600
-    (tmp_path / "token.key").write_bytes(b"short")
-    with pytest.raises(UserError, match="5 bytes"):
-        ensure_key(tmp_path)
 
 
 def keep_nothing(write):

@@ -4,6 +4,7 @@ import pytest
 
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
+from appliance.files.kept import sealed
 from appliance.management.pods.coordinators import ADDRESS_FILE, CoordinatorAddresses
 
 
@@ -11,7 +12,7 @@ def test_only_a_jobs_own_directory_is_looked_into(tmp_path):
     jobs = tmp_path / "jobs"
     for name in ("wsjob-a", "../other"):
         (jobs / name).mkdir(parents=True)
-        (jobs / name / ADDRESS_FILE).write_text(f"node:{len(name)}")
+        (jobs / name / ADDRESS_FILE).write_bytes(sealed(f"node:{len(name)}".encode()))
     (jobs / "wsjob-b").symlink_to(tmp_path / "other")
     addresses = CoordinatorAddresses(jobs)
 

@@ -13,6 +13,7 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import NewJob, User
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId, WorkflowId
+from appliance.files.kept import find_unsealed, sealed
 from appliance.management.logs import log_exports
 from appliance.management.logs.log_exports import Export, ExportRequest, ExportStatus, LogExports
 from appliance.management.store.state import State
@@ -144,7 +145,9 @@ def test_an_export_that_a_restart_interrupted_has_failed(
     export = exports.create(ExportRequest(job=JOB))
     exports.close()
     path = tmp_path / "exports" / f"{export.id}.json"
-    path.write_text(path.read_text().replace('"completed"', '"running"'))
+    text = find_unsealed(path.read_bytes())
+    assert text is not None
+    path.write_bytes(sealed(text.replace(b'"completed"', b'"running"')))
 
     later = exports_of(state, tmp_path, clock)
 

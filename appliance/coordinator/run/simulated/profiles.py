@@ -14,12 +14,12 @@ from pathlib import Path
 from appliance.core.errors import UserError
 from appliance.core.plans.output_titles import output_titles
 from appliance.core.plans.plan import Plan
+from appliance.files.profiles import keep_output_titles, keep_profile, keep_wafer_picture
 from appliance.wafer.hardware import Machine
 from appliance.wafer.timing.grid import wafer_picture
 from appliance.wafer.timing.program_operations import program_step
 from appliance.wafer.timing.step_profile import Span, SpanKind, run_spans
 from appliance.wafer.timing.system_timing import plan_timing
-from appliance.wire.profiles import keep_output_titles, keep_profile, keep_wafer_picture
 from protos.appliance.appliance_service_pb2 import FinalizeResponse, LoadRequest
 
 _MICROSECONDS = 1e6

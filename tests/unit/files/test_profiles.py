@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.wire.profiles import (
+from appliance.files.profiles import (
     find_profile,
     find_wafer_picture,
     keep_profile,

@@ -2,15 +2,20 @@
 
 The profile of a session's program is a serialised `FinalizeResponse` with the spans of one step as
 `trace_events`: the same message in which the client's own profiler gets them. Beside it lie, as
-JSON, the session's picture of the wafer and the titles of the outputs of all programs.
+JSON, the session's picture of the wafer and the titles of the outputs of all programs. A file that
+is damaged counts as one that is not there.
 """
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from appliance.files.kept import find_unsealed, replace_file, sealed
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
+
+logger = logging.getLogger(__name__)
 
 _PROFILE = "profile-{}.bin"
 _PICTURE = "wafer-{}.json"
@@ -71,15 +76,17 @@ def find_wafer_picture(work_dir: Path, session: int | None = None) -> str | None
 def keep_output_titles(work_dir: Path, titles: Mapping[str, str]) -> None:
     """Keep titles of a program's outputs, by name, beside those of the programs before it."""
     known = dict(find_output_titles(work_dir))
-    _keep(work_dir / _TITLES, json.dumps({**known, **titles}).encode())
+    replace_file(
+        work_dir / _TITLES,
+        sealed(json.dumps({**known, **titles}).encode()),
+        mode=0o666,
+        outlasts=False,
+    )
 
 
 def find_output_titles(work_dir: Path) -> Mapping[str, str]:
     """Return the titles of all outputs of a job's programs, by name; none before one is loaded."""
-    try:
-        titles: dict[str, str] = json.loads((work_dir / _TITLES).read_text())
-    except FileNotFoundError:
-        return {}
+    titles: dict[str, str] = json.loads(_find(work_dir / _TITLES) or b"{}")
     return titles
 
 
@@ -90,21 +97,19 @@ def _keep_of_session(work_dir: Path, name: str, session: int, data: bytes) -> No
     turns) shares its file.
     """
     path = work_dir / name.format(session)
+    text = sealed(data)
     for earlier in range(max(session - 2, 1), session):
         other = work_dir / name.format(earlier)
-        if other.exists() and other.read_bytes() == data:
+        if other.exists() and other.read_bytes() == text:
             path.unlink(missing_ok=True)
             path.hardlink_to(other)
             return
-    _keep(path, data)
+    replace_file(path, text, mode=0o666, outlasts=False)
 
 
 def _find_of_session(work_dir: Path, name: str, session: int | None) -> bytes | None:
     number = session or max(_sessions_with(work_dir, name), default=0)
-    try:
-        return (work_dir / name.format(number)).read_bytes()
-    except FileNotFoundError:
-        return None
+    return _find(work_dir / name.format(number))
 
 
 def _sessions_with(work_dir: Path, name: str) -> Iterator[int]:
@@ -113,7 +118,12 @@ def _sessions_with(work_dir: Path, name: str) -> Iterator[int]:
     return (int(match[1]) for match in found if match)
 
 
-def _keep(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_bytes(data)
-    temporary.rename(path)
+def _find(path: Path) -> bytes | None:
+    """Return what was kept in a file; None if it is not there, or no longer that."""
+    try:
+        data = find_unsealed(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    if data is None:
+        logger.warning("A file of a job is damaged", extra={"path": str(path)})
+    return data
