@@ -29,7 +29,7 @@ from appliance.management.options.settings_by_group import KUBERNETES, PROCESSES
 from appliance.management.pod_side import open_pod_side
 from appliance.management.server import Management, RestPlace, running_management
 from appliance.management.store.databases import await_database
-from appliance.management.store.instance import Instance, InstanceState
+from appliance.management.store.instance import Instance, InstanceState, started_at
 from appliance.management.store.own_process import run_event_loop
 from appliance.management.store.persistent_ports import Ports, await_free
 from appliance.management.store.storage_errors import storage_errors
@@ -168,6 +168,7 @@ def _state_of(management: Management, rest: RestPlace, listener: socket.socket) 
     services = management.services
     return InstanceState(
         pid=os.getpid(),
+        started=started_at(os.getpid()),
         address=management.address,
         rest_url=rest.url,
         config_path=str(services.options.config_path),

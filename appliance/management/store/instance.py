@@ -1,17 +1,24 @@
-"""The one appliance of a data directory: its lock, its published addresses, how it is ended."""
+"""The one appliance of a data directory: its lock, its published addresses, how it is ended.
 
+It holds two locks: of a file, and of the directory itself, since a file may be removed. The file
+is for file systems that lock no directory (NFS).
+"""
+
+import contextlib
+import errno
 import fcntl
 import json
 import os
 import select
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from appliance.core.errors import ClusterError, ConflictError
+from appliance.files.kept import read_own, replace_file
 from appliance.management.store.persistent_ports import Ports
 
 STOP_SECONDS = 120.0
@@ -22,6 +29,9 @@ a machine whose cores many more programs want takes ten times as long."""
 _LOOKS = 25
 _LOOK_SECONDS = 0.02
 """How often, and how long apart, a lock is tried that `is_running` may hold for a moment."""
+
+_NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP)
+_HINT = "`appliance up` writes it anew."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +45,8 @@ class InstanceState:
         config_path: The client's configuration file.
         runtime_root: Where its sockets are.
         num_systems: Its systems.
+        started: When its process began, in clock ticks since the machine did, as its id may be
+            another's once it has ended; 0 of an earlier version.
         join_address: host:port at which agents of nodes join; empty if all runs on one machine.
         ports: Where it listens, for whoever takes its place if it does not end in order.
     """
@@ -45,6 +57,7 @@ class InstanceState:
     config_path: str
     runtime_root: str
     num_systems: int
+    started: int = 0
     join_address: str = ""
     ports: Ports = field(default_factory=Ports)
 
@@ -55,7 +68,14 @@ class InstanceState:
         Raises:
             TypeError: Something else wrote it.
         """
-        return cls(**{**fields, "ports": Ports(**fields.get("ports", {}))})
+        made = cls(**{**fields, "ports": Ports(**fields.get("ports", {}))})
+        numbers = (made.pid, made.started, made.num_systems, *asdict(made.ports).values())
+        texts = (made.address, made.rest_url, made.config_path, made.runtime_root)
+        if any(type(each) is not int or each < 0 for each in numbers) or made.pid == 0:
+            raise TypeError("One of the numbers is none.")
+        if not all(isinstance(each, str) for each in (*texts, made.join_address)):
+            raise TypeError("One of the texts is none.")
+        return made
 
 
 class Instance:
@@ -69,7 +89,7 @@ class Instance:
         self._data_dir = data_dir
         self._lock_path = data_dir / "appliance.lock"
         self._state_path = data_dir / "appliance.json"
-        self._lock: int | None = None
+        self._locks: tuple[int, ...] = ()
 
     @property
     def log_path(self) -> Path:
@@ -92,13 +112,18 @@ class Instance:
             ConflictError: Another process is.
         """
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        locks = (os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600),)
+        locks += (os.open(self._data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC),)
         for _ in range(_LOOKS):
-            if _take(lock):
-                self._lock = lock
+            if all(_take(lock, fcntl.LOCK_EX) for lock in locks):
+                self._locks = locks
                 return
+            for lock in locks:
+                with contextlib.suppress(OSError):  # of a file system without such locks
+                    fcntl.flock(lock, fcntl.LOCK_UN)
             threading.Event().wait(_LOOK_SECONDS)
-        os.close(lock)
+        for lock in locks:
+            os.close(lock)
         raise self.already_runs()
 
     def already_runs(self) -> ConflictError:
@@ -111,26 +136,23 @@ class Instance:
         )
 
     def is_running(self) -> bool:
-        """Whether some process holds the lock."""
-        if not self._lock_path.exists():
-            return False
-        lock = os.open(self._lock_path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            return not _take(lock)
-        finally:
-            os.close(lock)
+        """Whether some process holds a lock, or the one that was published is still there."""
+        if any(_is_taken(path) for path in (self._lock_path, self._data_dir)):
+            return True
+        state = self.find_state()
+        return state is not None and state.started != 0 and _is_there(state)
 
     def write_state(self, state: InstanceState) -> None:
         """Let others know of this appliance."""
-        partial = self._state_path.with_suffix(".new")
-        partial.write_text(json.dumps(asdict(state), indent=1) + "\n")
-        partial.replace(self._state_path)
+        text = json.dumps(asdict(state), indent=1) + "\n"
+        replace_file(self._state_path, text.encode(), mode=0o666)
 
     def find_state(self) -> InstanceState | None:
-        """Return what the running, or last, appliance said; None if there is nothing."""
+        """Return what the running, or last, appliance said; None if nothing, or it is damaged."""
         try:
-            return InstanceState.from_dict(json.loads(self._state_path.read_text()))
-        except (FileNotFoundError, ValueError, TypeError, AttributeError):
+            text = read_own(self._state_path, what="the state of an appliance", hint=_HINT)
+            return InstanceState.from_dict(json.loads(text))
+        except (FileNotFoundError, ClusterError, ValueError, TypeError, AttributeError):
             return None
 
     def kept_ports(self) -> Ports:
@@ -152,10 +174,17 @@ class Instance:
             ClusterError: It does not end.
         """
         state = self.find_state()
-        if not self.is_running() or state is None:
+        if not self.is_running():
             self.clear_state()
             return False
-        if not _end(state.pid):
+        if state is None or not _is_there(state):
+            raise ClusterError(
+                f"An appliance runs on {self._data_dir}, and {self._state_path.name} does not say "
+                "which process it is: the file is damaged or gone, or the appliance is starting.",
+                hint=f"Try again in a moment; or `fuser -v {self._data_dir}` names the process, "
+                "and `kill` ends it in order.",
+            )
+        if not _end(state):
             raise ClusterError(
                 f"The appliance (process {state.pid}) did not end within {STOP_SECONDS:g} seconds.",
                 hint=f"Look into {self.log_path}; `kill -9 {state.pid}` ends it and its pods.",
@@ -164,16 +193,34 @@ class Instance:
         return True
 
 
-def _end(pid: int) -> bool:
+def started_at(pid: int) -> int:
+    """Return when a process began, in clock ticks; 0 if it has ended, or nobody knows."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    state, started = fields[0], fields[19]
+    return 0 if state in "ZX" else int(started)
+
+
+def _is_there(state: InstanceState) -> bool:
+    """Whether the process that published a state has not ended, reaped or not."""
+    now = started_at(state.pid)
+    return now != 0 and now == (state.started or now)
+
+
+def _end(state: InstanceState) -> bool:
     """End a process in order; return whether it has ended in time.
 
     It counts as ended even if nobody reaps it, as in a container whose first process does not.
     """
     try:
-        process = os.pidfd_open(pid)
+        process = os.pidfd_open(state.pid)
     except ProcessLookupError:
         return True
     try:
+        if not _is_there(state):
+            return True
         signal.pidfd_send_signal(process, signal.SIGTERM)
         end = select.poll()
         end.register(process, select.POLLIN)
@@ -184,10 +231,32 @@ def _end(pid: int) -> bool:
         os.close(process)
 
 
-def _take(lock: int) -> bool:
-    """Take the lock of an open file, if nobody has it."""
+def _is_taken(path: Path) -> bool:
+    """Whether some process holds the lock of a file or directory; others may look meanwhile."""
+    with _opened(path) as lock:
+        return lock is not None and not _take(lock, fcntl.LOCK_SH)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _take(lock: int, how: int) -> bool:
+    """Take the lock of an open file, if nobody has it; True where it cannot be locked at all."""
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     return True
