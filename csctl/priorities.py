@@ -1,6 +1,7 @@
 """Priorities as a user types them: a bucket, p1 to p3, or a value, 0 to 399."""
 
 from appliance.core.errors import UserError
+from appliance.core.integers import find_integer
 
 _BUCKETS = ("p0", "p1", "p2", "p3")
 _MAX_VALUE = 399
@@ -17,8 +18,9 @@ def parse_priority(text: str) -> str:
     bucket = text.lower()
     if bucket in _BUCKETS:
         return bucket
-    if text.isascii() and text.isdecimal() and int(text) <= _MAX_VALUE:
-        return str(int(text))
+    value = find_integer(text, _MAX_VALUE)
+    if value is not None:
+        return str(value)
     raise UserError(
         f"Priority '{text}' is neither p1, p2 or p3 nor a value from 0 to {_MAX_VALUE}.",
         hint="A lower number goes first; jobs start as p2 (299).",

@@ -5,7 +5,7 @@ import re
 from appliance.core.errors import UserError
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_PARTS = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", re.ASCII)
+_PARTS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", re.ASCII)
 
 
 def parse_time_limit(text: str) -> int:

@@ -5,6 +5,7 @@ import binascii
 import json
 
 from appliance.core.errors import UserError
+from appliance.core.integers import MAX_POSITION, find_integer
 from appliance.core.queries.job_filter import JobLine, JobOrder, JobPosition
 
 MAX_CURSOR = 120
@@ -25,9 +26,10 @@ def offset_cursor(offset: int) -> str:
 
 def offset_of(cursor: str) -> int:
     """Return how many items come before a cursor; raises `UserError` for an invalid one."""
-    if cursor and not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= MAX_CURSOR):
+    offset = find_integer(cursor or "0", MAX_POSITION)
+    if offset is None:
         raise _unknown(cursor)
-    return int(cursor or 0)
+    return offset
 
 
 def job_place(cursor: str, order: JobOrder) -> JobPosition:

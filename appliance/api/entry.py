@@ -29,6 +29,7 @@ from appliance.core.access_rules.model import Rule
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.records import User
 from appliance.core.errors import InternalError, TooLargeError, TooSlowError, WscError
+from appliance.core.integers import find_integer
 from appliance.management.access.authorization import Change
 from appliance.management.rpc.access_edge import RECHECK_SECONDS, Entered, Gate
 
@@ -286,9 +287,9 @@ async def _enter(rule: Rule, request: Request) -> Entered:
 
 
 def _check_length(text: str, max_bytes: int) -> None:
-    if text.isdecimal() and (num_bytes := int(text)) > max_bytes:
+    if text.isdecimal() and find_integer(text, max_bytes) is None:
         raise TooLargeError(
-            f"The request's body of {num_bytes:,} bytes is above the limit of {max_bytes:,}."
+            f"The request's body of {text[:20]} bytes is above the limit of {max_bytes:,}."
         )
 
 

@@ -1,6 +1,7 @@
 """ETags of objects whose versions are numbers."""
 
 from appliance.core.errors import UserError
+from appliance.core.integers import MAX_POSITION, find_integer
 
 
 def version_tag(version: int) -> str:
@@ -17,7 +18,7 @@ def version_of(if_match: str) -> int | None:
     tag = if_match.strip()
     if tag in ("", "*"):
         return None
-    number = tag.strip('"')
-    if not (number.isascii() and number.isdecimal()) or len(number) > 18:
-        raise UserError(f"If-Match {if_match!r} is no ETag.", hint="Give the ETag as it came.")
-    return int(number)
+    version = find_integer(tag.strip('"'), MAX_POSITION)
+    if version is None:
+        raise UserError(f"If-Match {if_match[:80]!r} is no ETag.", hint="Give the ETag as it came.")
+    return version

@@ -1,11 +1,12 @@
 """The caller's identity, as the client's metadata carry it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from appliance.core.cluster.records import User
+from appliance.core.integers import MAX_ID, MAX_POSITION, find_integer
 
 _RELEASE = re.compile(r"[0-9A-Za-z.-]{1,32}", re.ASCII)
 """What a release may consist of: it is stored with the job and shown to others."""
@@ -46,8 +47,8 @@ def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
 def _caller(metadata: tuple[tuple[str, str | bytes], ...]) -> Caller:
     values = {key: value for key, value in metadata if isinstance(value, str)}
     user = User(
-        uid=_number(values.get("auth-uid", "")),
-        gid=_number(values.get("auth-gid", "")),
+        uid=_number(values, "auth-uid", MAX_ID),
+        gid=_number(values, "auth-gid", MAX_ID),
         name=values.get("auth-username", ""),
     )
     return Caller(
@@ -57,7 +58,7 @@ def _caller(metadata: tuple[tuple[str, str | bytes], ...]) -> Caller:
         token=values.get("auth-token", ""),
         is_named="auth-uid" in values or "auth-token" in values,
         session=values.get("namespace", "") or _namespace(values.get("x-forwarded-host", "")),
-        num_previous_attempts=max(_number(values.get("grpc-previous-rpc-attempts", "")), 0),
+        num_previous_attempts=max(_number(values, "grpc-previous-rpc-attempts", MAX_POSITION), 0),
     )
 
 
@@ -73,5 +74,6 @@ def _namespace(authority: str) -> str:
     return name if rest.startswith("cluster-server") else ""
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else -1
+def _number(values: Mapping[str, str], name: str, most: int) -> int:
+    found = find_integer(values.get(name, ""), most)
+    return -1 if found is None else found

@@ -13,11 +13,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from appliance.core.cluster.sessions import SessionRecord, SessionSpec, SessionUpdate
 from appliance.core.errors import UserError
+from appliance.core.integers import find_integer
 from protos.csadm import csadm_pb2 as pb
 
 OWN_PROPERTIES = ("borrow_limit", "shares", "members", "is_paused")
 """Properties that are read into the session's own fields."""
 
+_MOST_BORROWED = 1_000_000
 _BY_COUNT = (pb.UNSPECIFIED, pb.SET_RESOURCE_SPEC, pb.SET_RESOURCE_SPEC_DRYRUN)
 
 
@@ -123,7 +125,7 @@ def _own(name: str, text: str) -> Any:  # noqa: ANN401 - a value of one of sever
     try:
         match name:
             case "borrow_limit":
-                return int(text) if text else None
+                return _borrow_limit(text) if text else None
             case "shares":
                 return float(text) if text else 1.0
             case "is_paused":
@@ -131,7 +133,14 @@ def _own(name: str, text: str) -> Any:  # noqa: ANN401 - a value of one of sever
             case _:
                 return tuple(word for word in text.split(",") if word)
     except (ValueError, KeyError) as error:
-        raise UserError(f"Property {name}={text!r} of a session is not understood.") from error
+        raise UserError(f"Property {name}={text[:80]!r} of a session is not understood.") from error
+
+
+def _borrow_limit(text: str) -> int:
+    found = find_integer(text, _MOST_BORROWED)
+    if found is None:
+        raise ValueError(text)
+    return found
 
 
 def _labels(

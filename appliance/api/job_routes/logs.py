@@ -17,6 +17,7 @@ from appliance.api.services import Services
 from appliance.core.access_rules import rules
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
+from appliance.core.integers import MAX_POSITION, find_integer
 from appliance.management.logs.log_files import kept_bytes, kept_from, read_log, tail_offset
 from appliance.observability.metrics import LOG_FOLLOWERS
 
@@ -121,7 +122,7 @@ async def follow_log(
     and `end`, when the job has ended.
     """
     log = await asyncio.to_thread(services.logs.find, JobId(job_id), pod)
-    offset = int(last_event_id) if last_event_id.isdecimal() else None
+    offset = find_integer(last_event_id, MAX_POSITION)
     start = await asyncio.to_thread(_start, log.path, tail, offset)
     events = _counted(_follow(services, JobId(job_id), log.path, start, StreamAccess(request)))
     headers = {"x-accel-buffering": "no"}

@@ -6,9 +6,10 @@ from typing import Annotated
 from pydantic import BaseModel, Field, SecretStr
 
 from appliance.core.cluster.access import Account, Principal, TokenRecord, UserRole
+from appliance.core.integers import MAX_ID
 from appliance.core.queries.audit_trail import AuditRecord
 
-Uid = Annotated[int, Field(ge=0, le=(1 << 32) - 1)]
+Uid = Annotated[int, Field(ge=0, le=MAX_ID)]
 UserName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$")]
 MAX_DAYS = 3650
 

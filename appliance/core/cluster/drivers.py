@@ -6,13 +6,13 @@ terminal it was submitted from.
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import chain
 
 from appliance.core.errors import UserError
+from appliance.core.integers import MAX_SECONDS
 
 MAX_RESTARTS = 100
 """More than this is a script that cannot work."""
@@ -105,7 +105,7 @@ class DriverSpec:
         if not self.work_dir.startswith("/"):
             raise UserError(f"Working directory {self.work_dir!r} is no absolute path.")
         variables = self.environment.items()
-        if not 0 <= self.time_limit_seconds < math.inf:
+        if not 0 <= self.time_limit_seconds <= MAX_SECONDS:
             raise UserError(
                 f"A time limit of {self.time_limit_seconds:g} s is not possible.",
                 hint="Give a number of seconds above 0, or 0 for none.",

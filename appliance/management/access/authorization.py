@@ -37,6 +37,7 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
+from appliance.core.integers import MAX_ID
 from appliance.core.queries.audit_trail import AuditFilter, AuditRecord
 from appliance.management.access.known_accounts import KnownAccounts
 from appliance.management.access.local_users import find_account
@@ -54,7 +55,6 @@ WriteBatched = Callable[[Callable[[], None], Awaited], None]
 PeerUid = Callable[[], int | None]
 """Asks the kernel whose connection a call came by; None if it does not know."""
 
-_MAX_UID = (1 << 32) - 2
 
 _NAMELESS = "pid."
 """How a client calls a user whose uid has no name on its machine."""
@@ -417,8 +417,8 @@ class Change:
 
 
 def _check_uid(uid: int) -> None:
-    if not 0 <= uid <= _MAX_UID:
-        raise UserError(f"{uid} is no user id; they go from 0 to {_MAX_UID}.")
+    if not 0 <= uid <= MAX_ID:
+        raise UserError(f"{uid} is no user id; they go from 0 to {MAX_ID}.")
 
 
 def _agree(claimed: User, proved: User) -> None:

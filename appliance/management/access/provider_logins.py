@@ -13,12 +13,12 @@ from appliance.core.cluster.access import Account, UserRole
 from appliance.core.cluster.identity import ROOT
 from appliance.core.cluster.records import User
 from appliance.core.errors import ForbiddenError, UserError
+from appliance.core.integers import MAX_ID, find_integer
 
 Claims = Mapping[str, object]
 """What a token says of somebody, by name."""
 
 USER_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$")
-_MAX_ID = (1 << 32) - 2
 _RANKS = {UserRole.CLUSTER_ADMIN: 2, UserRole.SESSION_ADMIN: 1, UserRole.USER: 0}
 
 
@@ -191,8 +191,8 @@ def _ids(rules: LoginRules, claims: Claims, name: str) -> tuple[int, int]:
 
 
 def _id(value: object) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdecimal():
-        value = int(value)
+    if isinstance(value, str):
+        return find_integer(value, MAX_ID)
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if 0 <= value <= _MAX_ID else None
+    return value if 0 <= value <= MAX_ID else None

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
+from appliance.core.integers import find_integer
+
 _CAPACITY = 20_000
 
 
@@ -102,9 +104,7 @@ class ChangeFeed:
     def position_of(self, mark: str) -> int | None:
         """Return the position of a mark; None if it is of another epoch, or none at all."""
         epoch, _, number = mark.partition("-")
-        if epoch != self._epoch or not number.isdecimal() or int(number) > self._end:
-            return None
-        return int(number)
+        return find_integer(number, self._end) if epoch == self._epoch else None
 
     def since(self, position: int) -> News:
         """Return what has changed since a position."""

@@ -17,6 +17,7 @@ from appliance.storage.cluster.sessions import no_session
 from appliance.wire.requests.submissions import check_labels
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_MAX_SHARES = 1_000_000_000
 _COUNTS = ("num_systems", "borrow_limit", "max_node_groups", "max_executes", "max_compiles")
 _FIELDS = tuple(field.name for field in fields(SessionSpec))
 
@@ -220,8 +221,11 @@ class SessionService:
                 raise UserError(
                     f"{key} of session {name!r} is {value!r}; it is 0 or more, or None."
                 )
-        if not spec.shares > 0:
-            raise UserError(f"Session {name!r} would have {spec.shares:g} shares; it needs some.")
+        if not 0 < spec.shares <= _MAX_SHARES:
+            raise UserError(
+                f"Session {name!r} would have {spec.shares:g} shares; give a number above 0 and of "
+                f"at most {_MAX_SHARES:,}."
+            )
         check_labels(spec.labels)
         facts = self._model.facts
         others = {r.name: r.spec.num_systems or 0 for r in facts.sessions if r.name != name}

@@ -12,8 +12,9 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import DEFAULT_PRIORITY, User
 from appliance.core.cluster.requirements import Requirements
-from appliance.core.errors import ClusterError, ConflictError
+from appliance.core.errors import ClusterError, ConflictError, UserError
 from appliance.core.ids import JobId, new_job_id
+from appliance.core.integers import MAX_SECONDS
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import default_requirements
 from appliance.management.cluster.session_service import SessionService
@@ -111,6 +112,13 @@ class StartQuestion:
     priority: int = DEFAULT_PRIORITY
     limit_seconds: float | None = None
     requirements: Requirements | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit_seconds is not None and not 0 < self.limit_seconds <= MAX_SECONDS:
+            raise UserError(
+                f"A time limit of {self.limit_seconds:g} s is not possible.",
+                hint=f"Give a number above 0 and of at most {MAX_SECONDS:,.0f}.",
+            )
 
 
 class QueueService:

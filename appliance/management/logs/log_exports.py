@@ -25,6 +25,7 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import ConflictError, NotFoundError, UserError, WscError
 from appliance.core.ids import JobId, Role
+from appliance.core.integers import find_integer
 from appliance.files.beneath import Beneath, is_file, open_file
 from appliance.files.kept import find_unsealed, replace_file, sealed
 from appliance.management.logs.log_files import kept_from, tail_offset
@@ -193,9 +194,9 @@ class LogExports:
         """
         export = self.load(export_id)
         archive = self.archive_of(export)
-        if token and not (token.isdecimal() and int(token) <= export.num_bytes):
-            raise UserError(f"{token!r} is no page of export {export_id}.")
-        offset = int(token or 0)
+        offset = find_integer(token or "0", export.num_bytes)
+        if offset is None:
+            raise UserError(f"{token[:80]!r} is no page of export {export_id}.")
         with archive.open("rb") as file:
             file.seek(offset)
             data = file.read(PAGE_BYTES)

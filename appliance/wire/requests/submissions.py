@@ -12,6 +12,7 @@ from appliance.core.cluster.records import DEFAULT_PRIORITY, MAX_PRIORITY
 from appliance.core.cluster.requirements import GroupKind
 from appliance.core.errors import UserError
 from appliance.core.ids import Role
+from appliance.core.integers import MAX_SECONDS, find_integer
 from appliance.core.plans.shard_count import MAX_SHARDS
 from appliance.wire.requests.cluster_details import task_memory
 from appliance.wire.requests.executions import chosen_execution
@@ -197,10 +198,10 @@ def parse_priority(text: str) -> int:
     word = text.strip().lower()
     if re.fullmatch(r"p[0-3]", word):
         return int(word[1]) * 100 + 99
-    if word.isdecimal() and int(word) <= MAX_PRIORITY:
-        return int(word)
+    if (value := find_integer(word, MAX_PRIORITY)) is not None:
+        return value
     raise UserError(
-        f"{text!r} is no priority.",
+        f"{text[:80]!r} is no priority.",
         hint=f"Give p0, p1, p2, p3 or a number from 0 to {MAX_PRIORITY}.",
     )
 
@@ -221,9 +222,10 @@ def scheduler_hints(arguments: DebugArgs) -> Hints:
         seconds = float(text) if text else None
     except ValueError:
         seconds = math.nan
-    if seconds is not None and not 0 < seconds < math.inf:
+    if seconds is not None and not 0 < seconds <= MAX_SECONDS:
         raise UserError(
-            f"The scheduler hint job_time_sec is {text!r}; it is a number of seconds above 0."
+            f"The scheduler hint job_time_sec is {text[:80]!r}; it is a number of seconds above 0 "
+            f"and of at most {MAX_SECONDS:,.0f}."
         )
     return Hints(
         session=hints.get("session", ""),

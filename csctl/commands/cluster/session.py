@@ -5,6 +5,7 @@ from functools import partial
 from typing import Annotated
 
 from appliance.core.errors import UserError
+from appliance.core.integers import MAX_POSITION, find_integer
 from csctl.command_line.flags import OutputOption, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
@@ -202,7 +203,7 @@ def _spec(
 def _properties(*, borrow: str | None, shares: float | None, members: str | None) -> dict[str, str]:
     properties = {}
     if borrow is not None:
-        if borrow != "any" and not borrow.isdecimal():
+        if borrow != "any" and find_integer(borrow, MAX_POSITION) is None:
             raise UserError(f"--borrow {borrow!r} is not understood.", hint="Give N, or `any`.")
         properties["borrow_limit"] = "" if borrow == "any" else borrow
     if shares is not None:

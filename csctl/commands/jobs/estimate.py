@@ -8,6 +8,7 @@ import yaml
 
 from appliance.compiler.estimation import captured_program
 from appliance.core.errors import InternalError, UserError
+from appliance.core.integers import MAX_POSITION, find_integer
 from appliance.core.plans.plan import Execution
 from appliance.core.plans.plan_text import parse_plan
 from appliance.wafer.hardware import Machine, find_machine, machine_from_mapping
@@ -247,12 +248,12 @@ def _write(
 
 
 def _counts(text: str) -> list[int]:
-    words = text.split(",")
-    if not all(word.strip().isdecimal() for word in words):
+    found = {find_integer(word.strip(), MAX_POSITION) for word in text.split(",")}
+    counts = sorted(each for each in found if each is not None)
+    if None in found:
         raise UserError(
             f"--systems {text!r} is not understood.", hint="Give numbers and commas, as in 1,4,16."
         )
-    counts = sorted({int(word) for word in words})
     if not 1 <= counts[0] <= counts[-1] <= _MAX_SYSTEMS:
         raise UserError(f"--systems {text!r} is out of range: 1 to {_MAX_SYSTEMS:,} are possible.")
     return counts

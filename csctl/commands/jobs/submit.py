@@ -5,7 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, TypeAlias
 
+from appliance.core.cluster.drivers import MAX_RESTARTS
 from appliance.core.errors import UserError
+from appliance.core.integers import find_integer
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
 from csctl.commands.jobs.attach import follow
@@ -93,7 +95,7 @@ ArrayOption: TypeAlias = Annotated[
     ),
 ]
 
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 _MAX_INDICES = 1000
 
 
@@ -170,11 +172,12 @@ def parse_restart_policy(text: str) -> RestartPolicy:
         return RestartPolicy()
     parts = {name: value for name, _, value in (part.partition("=") for part in text.split(","))}
     limit = parts.get("limit", "")
-    if set(parts) != {"on", "limit"} or not parts["on"] or not limit.isdecimal():
+    most = find_integer(limit, MAX_RESTARTS)
+    if set(parts) != {"on", "limit"} or not parts["on"] or most is None:
         raise UserError(
             f"Restart policy '{text}' is not understood.", hint="Write, say, on=pod,limit=3."
         )
-    return RestartPolicy(on=parts["on"].split("+"), limit=int(limit))
+    return RestartPolicy(on=parts["on"].split("+"), limit=most)
 
 
 def parse_indices(text: str) -> list[int]:
