@@ -18,6 +18,7 @@ from appliance.cli.options.data_dir import DataDir
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.access import Account, Action, Target, UserRole
 from appliance.core.errors import NotFoundError, UserError
+from appliance.core.visible_text import visible
 from appliance.management.access.authorization import Access, open_access
 from appliance.management.access.join_tokens import JoinTokens
 from appliance.management.store.databases import open_kept_database
@@ -237,7 +238,8 @@ def _day(moment: dt.datetime) -> str:
 
 
 def _print(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
+    shown = [tuple(map(visible, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         typer.echo("  ".join(cells).rstrip())

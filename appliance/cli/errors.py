@@ -8,6 +8,7 @@ from typing import NoReturn
 import typer
 
 from appliance.core.errors import InternalError, WscError
+from appliance.core.visible_text import visible_lines
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ def clear_errors() -> Iterator[None]:
 
 
 def _fail(error: WscError) -> NoReturn:
-    typer.echo(f"Error: {error}", err=True)
+    typer.echo(f"Error: {visible_lines(str(error))}", err=True)
     if isinstance(error, InternalError):
         logger.error("Internal error", exc_info=error)
     raise typer.Exit(error.exit_code) from error

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TextIO
 
+from appliance.core.visible_text import indented, visible
+
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _NUM_STANDARD = len(vars(logging.makeLogRecord({})))
 """Fields of every record, which come before those of `extra`."""
@@ -156,14 +158,14 @@ class JsonFormatter(logging.Formatter):
 
 
 class TerminalFormatter(logging.Formatter):
-    """Writes a record as one line for people, followed by the traceback if there is one."""
+    """Writes a record as one line for people, and its traceback, if there is one, set in below."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as text."""
         fields = "".join([f" {name}={value}" for name, value in _extra(record).items()])
-        line = f"{_timestamp(record)} {record.levelname:<7} {record.getMessage()}{fields}"
+        line = visible(f"{_timestamp(record)} {record.levelname:<7} {record.getMessage()}{fields}")
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + indented(self.formatException(record.exc_info))
         return line
 
 

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from appliance.core.clock import Clock
 from appliance.core.errors import UserError
+from appliance.core.visible_text import visible_lines
 from csctl.command_line.version import csctl_version
 from csctl.connection.client import ClusterClient, connect
 from csctl.connection.config import cluster_access, config_path, load_document
@@ -23,6 +24,7 @@ from csctl.output.documents.output_formats import (
     format_one,
     name_of,
 )
+from csctl.output.log_lines import for_terminal
 from csctl.watching import Changes, looks
 
 M = TypeVar("M", bound=Message)
@@ -100,18 +102,23 @@ class Invocation:
         """The process environment."""
         return self._environ
 
-    def write_part(self, text: str) -> None:
-        """Print the text as it is, at once."""
-        self._stdout.write(text)
-        self._stdout.flush()
+    def write_parts(self, pieces: Iterable[str]) -> None:
+        """Print text piece by piece, each at once; as it is, unless a terminal would obey it."""
+        for text in for_terminal(pieces) if self._stdout.isatty() else pieces:
+            self._stdout.write(text)
+            self._stdout.flush()
 
     def note(self, text: str) -> None:
         """Tell the reader something that is no part of the answer."""
         self._stdout.flush()
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{visible_lines(text)}\n")
 
     def write(self, text: str) -> None:
-        """Print the text and a newline."""
+        """Print the text and a newline; no terminal obeys what the cluster or a user wrote."""
+        self._stdout.write(f"{visible_lines(text)}\n")
+
+    def write_table(self, text: str) -> None:
+        """Print a table, which has colours of ours and shows what is in its cells."""
         self._stdout.write(f"{text}\n")
 
     def show_list(self, messages: Iterable[Message], *, table: Table, output: OutputFormat) -> None:
@@ -124,11 +131,11 @@ class Invocation:
             coloured=self.is_coloured,
         )
         if text:
-            self.write(text)
+            self.write_table(text)
 
     def show(self, message: Message, *, table: Table, output: OutputFormat) -> None:
         """Print one resource in the form asked for."""
-        self.write(
+        self.write_table(
             format_one(
                 message,
                 table=table,
@@ -176,10 +183,10 @@ class Invocation:
         text = table(wide=output is OutputFormat.WIDE, coloured=self.is_coloured)
         header, *rows = text.split("\n")
         if has_header:
-            self.write(header)
+            self.write_table(header)
         for message, row in zip(messages, rows, strict=True):
             if name_of(message) in changed:
-                self.write(row)
+                self.write_table(row)
 
     @property
     def is_coloured(self) -> bool:

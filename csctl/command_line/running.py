@@ -13,6 +13,7 @@ import click
 
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.errors import InternalError, UserError, WscError
+from appliance.core.visible_text import visible_lines
 from csctl.command_line.app import app
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.suggestions import meant_command
@@ -70,5 +71,5 @@ def _report(error: WscError, invocation: Invocation) -> int:
         return error.exit_code
     if invocation.flags.debug:
         traceback.print_exc(file=sys.stderr)
-    sys.stderr.write(f"Error: {error}\n")
+    sys.stderr.write(f"Error: {visible_lines(str(error))}\n")
     return error.exit_code

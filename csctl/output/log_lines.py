@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from appliance.core.visible_text import indented, visible, visible_lines
+
 _OURS = ("time", "level", "logger", "message")
 _KNOWN_FROM_ELSEWHERE = frozenset({*_OURS, "job", "pod", "role", "traceback"})
 _MAX_LINE = 1 << 20
@@ -36,6 +38,21 @@ def readable(pieces: Iterable[str]) -> Iterator[str]:
         yield as_text(begun)
 
 
+def for_terminal(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield text of which a terminal obeys line breaks and tabs alone.
+
+    A carriage return, with which programs write over a line of progress, begins a new line.
+
+    Args:
+        pieces: The text, cut anywhere.
+    """
+    was_return = False
+    for piece in pieces:
+        text = piece[1:] if was_return and piece.startswith("\n") else piece
+        was_return = piece.endswith("\r") if piece else was_return
+        yield visible_lines(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
 def as_text(line: str) -> str:
     """Return a line of ours as text, any other as it is."""
     record = _record_of(line)
@@ -44,9 +61,9 @@ def as_text(line: str) -> str:
     fields = "".join(
         f" {name}={value}" for name, value in record.items() if name not in _KNOWN_FROM_ELSEWHERE
     )
-    text = f"{record['time']} {record['level']:<7} {record['message']}{fields}"
+    text = visible(f"{record['time']} {record['level']:<7} {record['message']}{fields}")
     if record.get("traceback"):
-        text += f"\n{record['traceback']}"
+        text += f"\n{indented(str(record['traceback']))}"
     return text + ("\n" if line.endswith("\n") else "")
 
 

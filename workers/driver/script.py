@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.pods.pod_options import DriverPodOptions
 from appliance.core.pods.pod_spec import PodSpec
+from appliance.core.visible_text import visible
 from appliance.observability.redaction import Redaction, secrets_of
 from appliance.pods.job_user import JobUser
 from appliance.user_code import user_exec
@@ -117,7 +118,7 @@ class Script:
 
 def say(text: str) -> None:
     """Write a line of ours into the script's log."""
-    sys.stdout.write(f"[driver] {text}\n")
+    sys.stdout.write(f"[driver] {visible(text)}\n")
     sys.stdout.flush()
 
 

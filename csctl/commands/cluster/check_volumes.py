@@ -41,7 +41,7 @@ def check_volumes(invocation: Invocation) -> None:
         volumes = client.get("volumes", VolumeList).items
     mounts = _mounts()
     checks = [Check(volume=each, problem=_problem(each, mounts)) for each in volumes]
-    invocation.write(render(_COLUMNS, checks, coloured=invocation.is_coloured))
+    invocation.write_table(render(_COLUMNS, checks, coloured=invocation.is_coloured))
     bad = [check.volume.meta.name for check in checks if check.problem]
     if bad:
         raise UserError(

@@ -61,8 +61,7 @@ def follow(
     """
     try:
         pieces = log_text(client, job, pod="", is_followed=True, tail_lines=tail)
-        for text in readable(pieces) if is_text else pieces:
-            invocation.write_part(text)
+        invocation.write_parts(readable(pieces) if is_text else pieces)
         ended = _ended_job(client, job)
     except KeyboardInterrupt:
         invocation.write(f"\nDetached; the run goes on. `csctl attach {job}` follows it again.")

@@ -42,5 +42,4 @@ def show_logs(
                 invocation.write(each.pod)
             return
         pieces = log_text(client, job.name, pod=pod, is_followed=follow, tail_lines=tail)
-        for text in pieces if as_json else readable(pieces):
-            invocation.write_part(text)
+        invocation.write_parts(pieces if as_json else readable(pieces))

@@ -70,7 +70,7 @@ def report_use(
     with invocation.connect() as client:
         reply = client.call(QueueStub(client.channel).ReportUse, request)
     if output is ReportFormat.CSV:
-        invocation.write_part(as_csv(map(_line_of, reply.lines), groupings))
+        invocation.write_parts([as_csv(map(_line_of, reply.lines), groupings)])
         return
 
     def table(*, wide: bool, coloured: bool) -> str:

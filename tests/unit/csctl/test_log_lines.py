@@ -26,7 +26,7 @@ def test_a_line_of_ours_is_text_without_what_the_reader_knows() -> None:
 
 def test_a_traceback_stands_below_its_line() -> None:
     line = json.dumps({**json.loads(ours()), "traceback": "Traceback:\n  ValueError"})
-    assert as_text(line).endswith("INFO    Job launched\nTraceback:\n  ValueError")
+    assert as_text(line).endswith("INFO    Job launched\n  Traceback:\n    ValueError")
 
 
 @pytest.mark.parametrize(
