@@ -112,8 +112,10 @@ class Instance:
             ConflictError: Another process is.
         """
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        locks = (os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600),)
-        locks += (os.open(self._data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC),)
+        locks = (
+            os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600),
+            os.open(self._data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC),
+        )
         for _ in range(_LOOKS):
             if all(_take(lock, fcntl.LOCK_EX) for lock in locks):
                 self._locks = locks
