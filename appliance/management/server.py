@@ -184,6 +184,7 @@ class _Start:
         wired = wire(foundation, pods, place)
         services = wired.services
         self.closers.callback(wired.background.close)
+        self.closers.callback(services.logs.close)
         self.closers.callback(services.exports.close)
         self.closers.callback(wired.storage_watch.close)
         self.closers.callback(wired.coordinator_watch.close)

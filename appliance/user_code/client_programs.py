@@ -35,6 +35,7 @@ from appliance.core.errors import (
 from appliance.core.ids import JobId
 from appliance.pods.job_user import JobUser
 from appliance.pods.shared_blocks import SharedBlock
+from appliance.user_code.piped_log import PipedLog
 from appliance.user_code.user_exec import CannotStartError
 from appliance.user_code.user_processes import (
     ForkServerEndedError,
@@ -171,6 +172,7 @@ class UserProgram:
         self._job, self._variables = job, _variables(environment)
         self._environment, self._module = environment, module
         self._log_path, self._directory = log_path, directory
+        self._log = PipedLog(log_path, name)
         self._on_exit = on_exit
         self._exited, self._started = threading.Event(), threading.Event()
         self._is_stopping = False
@@ -261,6 +263,7 @@ class UserProgram:
             self._process.kill()  # its children, if it has left any
             self._thread.join(_STOP_SECONDS)
             self._process.close()
+        self._log.close()
         self._socket.unlink(missing_ok=True)
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -282,12 +285,7 @@ class UserProgram:
 
     def log_tail(self) -> str:
         """Return the last lines of its log."""
-        try:
-            with self._log_path.open("rb") as file:
-                file.seek(max(0, self._log_path.stat().st_size - _LOG_TAIL_BYTES))
-                return file.read().decode(errors="replace")
-        except OSError:
-            return ""
+        return self._log.tail(_LOG_TAIL_BYTES)
 
     def _ended_error(self) -> ClusterError:
         code = self._exit_code
@@ -302,7 +300,7 @@ class UserProgram:
             code = self._run()
         except (OSError, WscError, CannotStartError) as error:
             logger.exception("Program did not start", extra={"program": self.name})
-            self._log_path.write_text(f"{error}\n")
+            self._log.note(str(error))
             self._exited.set()
             self._started.set()
             return
@@ -338,7 +336,7 @@ class UserProgram:
                 search_path=environment.search_path,
                 variables=self._variables,
                 job_variables={_JOB_VARIABLE: self._job},
-                log_path=self._log_path,
+                output=self._log.writer,
                 user=environment.user,
                 secret=self._secret,
                 preloaded=_PRELOADED,

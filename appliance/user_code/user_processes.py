@@ -54,7 +54,7 @@ class UserCommand:
             so that programs with other directories behind it need no others imported.
         variables: Its environment, without `PYTHONPATH` and `job_variables`.
         job_variables: What only programs of this job have in theirs.
-        log_path: Takes its output.
+        output: Descriptor of a pipe that takes its output.
         user: Whom to run as.
         secret: What only the pods of the job know, so that nobody else can listen in their place.
         preloaded: Modules that the server imports first; one that is not there is left out.
@@ -67,7 +67,7 @@ class UserCommand:
     search_path: tuple[str, ...]
     variables: Mapping[str, str]
     job_variables: Mapping[str, str]
-    log_path: Path
+    output: int
     user: JobUser
     secret: str
     preloaded: tuple[str, ...]
@@ -180,9 +180,8 @@ def _start_server(
         if own is not None:
             with own:
                 zygote = _Zygote(command, own)
-        with command.log_path.open("ab") as log:
-            descriptors = [listener.fileno(), log.fileno()]
-            socket.send_fds(connection, [json.dumps(order).encode()], descriptors)
+        descriptors = [listener.fileno(), command.output]
+        socket.send_fds(connection, [json.dumps(order).encode()], descriptors)
     except BaseException:
         connection.close()
         raise
@@ -242,8 +241,7 @@ def _ask(connection: socket.socket, command: UserCommand) -> None:
         "arguments": command.arguments,
         "directory": str(command.directory),
     }
-    with command.log_path.open("ab") as log:
-        socket.send_fds(connection, [json.dumps(request).encode()], [log.fileno()])
+    socket.send_fds(connection, [json.dumps(request).encode()], [command.output])
 
 
 def _receive(connection: socket.socket) -> dict[str, int] | None:
@@ -334,9 +332,8 @@ class _Zygote:
             groups=user.groups,
         )
         try:
-            with command.log_path.open("ab") as log:
-                descriptors = (script, listener.fileno())
-                process = user_exec.start(order, output=log.fileno(), pass_fds=descriptors)
+            descriptors = (script, listener.fileno())
+            process = user_exec.start(order, output=command.output, pass_fds=descriptors)
         except (CannotStartError, OSError) as error:
             self._error = error
             self._started.set()

@@ -56,7 +56,7 @@ def command(tmp_path, monkeypatch):
             search_path=(str(tmp_path / "packages"), f"/where/{job}/is"),
             variables={"PATH": os.environ["PATH"]},
             job_variables={"WSC_JOB": job},
-            log_path=tmp_path / name,
+            output=os.open(tmp_path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600),
             user=JobUser.of(None, None),
             secret="known to the job's pods",
             preloaded=("numpy", "no_such_module", *preloaded),
@@ -138,7 +138,7 @@ def test_everything_dies_with_the_pod(command, tmp_path):
             arguments=("wait",), directory=pathlib.Path({str(tmp_path)!r}),
             search_path=({str(tmp_path)!r},), variables={{"PATH": os.environ["PATH"]}},
             job_variables={{"WSC_JOB": "wsjob-1"}},
-            log_path=pathlib.Path({str(tmp_path)!r}) / "log",
+            output=os.open({str(tmp_path / "log")!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT),
             user=JobUser.of(None, None), secret="known to the job's pods",
             preloaded=("numpy",)))
         signal.pause()

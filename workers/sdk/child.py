@@ -1,7 +1,6 @@
 """A program of the user that answers requests: one at a time, over a socket."""
 
 import contextlib
-import os
 import socket
 import subprocess
 import threading
@@ -11,6 +10,7 @@ from typing import Any
 
 from appliance.sdk.servers import frames
 from appliance.sdk.servers.frames import Frame, FrameError
+from appliance.user_code.piped_log import PipedLog
 from protos.sdk.sdk_common_pb2 import StatusCode
 from workers.sdk.errors import SdkError
 from workers.sdk.programs import Programs, end
@@ -38,20 +38,25 @@ class Child:
         max_payload_bytes: int,
     ) -> None:
         self._what = module.rpartition(".")[2]
-        self._log_path, self._max_payload_bytes = programs.log_path, max_payload_bytes
+        self._log = PipedLog(programs.log_path, self._what)
+        self._max_payload_bytes = max_payload_bytes
         self._lock = threading.Lock()
         self._reason = ""
         self._connection, theirs = socket.socketpair()
-        with theirs, programs.log_path.open("ab") as log:
-            self._process = programs.start_python(
-                "-m",
-                module,
-                str(theirs.fileno()),
-                *arguments,
-                directory=directory,
-                output=log.fileno(),
-                pass_fds=(theirs.fileno(),),
-            )
+        try:
+            with theirs:
+                self._process = programs.start_python(
+                    "-m",
+                    module,
+                    str(theirs.fileno()),
+                    *arguments,
+                    directory=directory,
+                    output=self._log.writer,
+                    pass_fds=(theirs.fileno(),),
+                )
+        except BaseException:
+            self._log.close()
+            raise
 
     # `Any`: values of a JSON object.
     def ask(self, request: Mapping[str, Any], payload: bytes = b"") -> Frame:
@@ -81,6 +86,7 @@ class Child:
         with contextlib.suppress(OSError):  # the other end may be gone already
             self._connection.shutdown(socket.SHUT_RDWR)
         end(self._process)
+        self._log.close()
 
     def _story(self) -> str:
         """Return how it has ended; it has hung up, so it has or will."""
@@ -91,14 +97,4 @@ class Child:
         except subprocess.TimeoutExpired:
             return f"The {self._what} has hung up."
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"The {self._what} ended with {how}.\n{tail_of(self._log_path)}".rstrip()
-
-
-def tail_of(path: Path) -> str:
-    """Return the last lines of a log."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
+        return f"The {self._what} ended with {how}.\n{self._log.tail(_TAIL_BYTES)}".rstrip()

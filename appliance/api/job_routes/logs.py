@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -18,7 +18,14 @@ from appliance.core.access_rules import rules
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.core.integers import MAX_POSITION, find_integer
-from appliance.management.logs.log_files import kept_bytes, kept_from, read_log, tail_offset
+from appliance.management.logs.log_files import (
+    kept_bytes,
+    kept_from,
+    pieces,
+    read_log,
+    size_of,
+    tail_offset,
+)
 from appliance.observability.metrics import LOG_FOLLOWERS
 
 router = entry_router("logs")
@@ -95,9 +102,10 @@ def get_log(
     start = _start(log.path, tail, offset)
     if download:
         headers = {"content-disposition": f'attachment; filename="{log.pod}.log"'}
-        return StreamingResponse(_whole(log.path, start), media_type=_TYPE, headers=headers)
+        whole = pieces(log.path, start, max_bytes=MAX_BYTES)
+        return StreamingResponse(whole, media_type=_TYPE, headers=headers)
     start, data = read_log(log.path, start, MAX_BYTES)
-    headers = {"x-next-offset": str(start + len(data)), "x-log-bytes": str(_size(log.path))}
+    headers = {"x-next-offset": str(start + len(data)), "x-log-bytes": str(size_of(log.path))}
     return Response(data, media_type=_TYPE, headers=headers)
 
 
@@ -123,7 +131,7 @@ async def follow_log(
     """
     log = await asyncio.to_thread(services.logs.find, JobId(job_id), pod)
     offset = find_integer(last_event_id, MAX_POSITION)
-    start = await asyncio.to_thread(_start, log.path, tail, offset)
+    start = await services.logs.read(_start, log.path, tail, offset)
     events = _counted(_follow(services, JobId(job_id), log.path, start, StreamAccess(request)))
     headers = {"x-accel-buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
@@ -148,7 +156,7 @@ async def _follow(
         is_over = record is None or record.phase.is_terminal
         num_quiet += 1
         while True:
-            offset, data = await asyncio.to_thread(_read_lines, path, offset, is_over=is_over)
+            offset, data = await services.logs.read(_read_lines, path, offset, is_over)
             if not data:
                 break
             offset += len(data)
@@ -166,33 +174,16 @@ async def _follow(
 
 def _start(path: FilePath, tail: int | None, offset: int | None) -> int:
     if offset is not None:
-        if offset > _size(path):
-            raise UserError(f"Offset {offset} is behind the log's {_size(path)} bytes.")
+        if offset > (size := size_of(path)):
+            raise UserError(f"Offset {offset} is behind the log's {size} bytes.")
         return offset
-    if tail is None or not path.exists():
-        return kept_from(path)
-    return tail_offset(path, tail)
+    return kept_from(path) if tail is None else tail_offset(path, tail)
 
 
-def _whole(path: FilePath, offset: int) -> Iterator[bytes]:
-    """Yield a log up to its current end."""
-    end = _size(path)
-    while offset < end:
-        offset, data = read_log(path, offset, min(MAX_BYTES, end - offset))
-        if not data:
-            return
-        yield data
-        offset += len(data)
-
-
-def _read_lines(path: FilePath, offset: int, *, is_over: bool) -> tuple[int, bytes]:
+def _read_lines(path: FilePath, offset: int, is_over: bool) -> tuple[int, bytes]:
     """Return complete lines only, so that no character is split, unless the log has ended."""
     start, data = read_log(path, offset, _CHUNK_BYTES)
     end = data.rfind(b"\n") + 1
     if end == 0 and (is_over or len(data) == _CHUNK_BYTES):
         return start, data
     return start, data[:end] if not is_over or end else data
-
-
-def _size(path: FilePath) -> int:
-    return path.stat().st_size if path.exists() else 0

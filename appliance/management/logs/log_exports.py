@@ -28,7 +28,7 @@ from appliance.core.ids import JobId, Role
 from appliance.core.integers import find_integer
 from appliance.files.beneath import Beneath, is_file, open_file
 from appliance.files.kept import find_unsealed, replace_file, sealed
-from appliance.management.logs.log_files import kept_from, tail_offset
+from appliance.management.logs.log_files import kept_from, pieces, size_of, tail_offset
 from appliance.management.store.state import State
 from appliance.wire.fabric_traces import ARTIFACTS, TRACE_FILE
 
@@ -40,6 +40,7 @@ RETENTION = dt.timedelta(days=7)
 MAX_OF_JOB = 8
 """Archives of one job that are kept; the oldest makes room for the next."""
 
+_MAX_LOG_BYTES = 1 << 30
 _ID = re.compile(r"export-[0-9a-f]{16}")
 _TASKS = tuple(role.value for role in Role)
 
@@ -258,9 +259,7 @@ class LogExports:
             )
             archive.writestr(f"{job.id}/events.txt", "".join(lines))
             for source in _logs(job, request):
-                num = request.num_lines
-                start = tail_offset(source.path, num) if num else kept_from(source.path)
-                _pack(archive, "/".join((job.id, *source.parts)), source, start)
+                _pack_log(archive, "/".join((job.id, *source.parts)), source.path, request)
                 count += 1
             for source in self._artifacts(job, request):
                 _pack(archive, "/".join((job.id, *source.parts[-2:])), source)
@@ -331,14 +330,23 @@ class LogExports:
         replace_file(self._directory / f"{export.id}.json", sealed(text))
 
 
-def _pack(archive: zipfile.ZipFile, name: str, source: Beneath, start: int = 0) -> None:
-    """Put a file, from an offset on, into an archive, a piece at a time."""
+def _pack(archive: zipfile.ZipFile, name: str, source: Beneath) -> None:
+    """Put a file into an archive, a piece at a time."""
     with (
         open(open_file(source), "rb") as file,
         archive.open(name, "w", force_zip64=True) as packed,
     ):
-        file.seek(start)
         shutil.copyfileobj(file, packed, PAGE_BYTES)
+
+
+def _pack_log(archive: zipfile.ZipFile, name: str, path: Path, request: ExportRequest) -> None:
+    """Put what is stored of a log, or its last lines, into an archive; the end of a huge one."""
+    num = request.num_lines
+    start = tail_offset(path, num) if num else kept_from(path)
+    start = max(start, size_of(path) - _MAX_LOG_BYTES)
+    with archive.open(name, "w", force_zip64=True) as packed:
+        for data in pieces(path, start, max_bytes=PAGE_BYTES):
+            packed.write(data)
 
 
 def _sdk_artifacts(job: JobRecord) -> Iterator[Beneath]:

@@ -104,14 +104,14 @@ class LogServicer(logs_pb2_grpc.LogsServicer):
         """Send a log, and what is added to it until the job has ended if that is wanted."""
         job = JobId(request.job)
         log = await asyncio.to_thread(self._logs.find, job, request.pod)
-        offset = await asyncio.to_thread(_first_offset, log.path, request)
+        offset = await self._logs.read(_first_offset, log.path, request)
         with self._watch.follow(job) as changed:
             while True:
                 changed.clear()
                 # The phase comes first: what was printed before the end is then read after it.
                 record = await asyncio.to_thread(self._logs.load_job, job)
                 while True:
-                    offset, data = await asyncio.to_thread(read_log, log.path, offset, _CHUNK_BYTES)
+                    offset, data = await self._logs.read(read_log, log.path, offset, _CHUNK_BYTES)
                     if not data:
                         break
                     yield logs_pb2.LogChunk(data=data, offset=offset)
@@ -133,6 +133,6 @@ def _policy(policy: pb.RestartPolicy) -> RestartPolicy:
 def _first_offset(path: Path, request: logs_pb2.StreamLogRequest) -> int:
     if request.HasField("offset"):
         return max(0, request.offset)
-    if request.tail_lines < 0 or not path.exists():
+    if request.tail_lines < 0:
         return 0
     return tail_offset(path, request.tail_lines)
