@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from appliance.core.pods.pod_spec import REQUEST_FILE
-from appliance.files.kept import replace_file
+from appliance.files.kept_files import replace_file
 
 
 def write_request(work_dir: Path, request: bytes) -> None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from appliance.files.kept import find_unsealed, replace_file, sealed
+from appliance.files.kept_files import find_unsealed, replace_file, sealed
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 
 logger = logging.getLogger(__name__)

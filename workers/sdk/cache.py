@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import appliance.csl
-from appliance.files.kept import find_unsealed, replace_file, sealed
+from appliance.files.kept_files import find_unsealed, replace_file, sealed
 from workers.sdk.files import Upload
 
 _SUFFIX = ".tar.gz"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from appliance.core.errors import NotFoundError, UserError
 from appliance.files.beneath import Beneath, is_file, read_file
-from appliance.files.kept import replace_file, sync_directory
+from appliance.files.kept_files import replace_file, sync_directory
 
 logger = logging.getLogger(__name__)
 

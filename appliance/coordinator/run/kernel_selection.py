@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from appliance.core.errors import InternalError, UserError
-from appliance.files.kept import replace_file
+from appliance.files.kept_files import replace_file
 from appliance.numerics.choices import Implementation, Problem
 from protos.wsc.v1 import pods_pb2
 

@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from appliance.core.clock import Clock
 from appliance.core.errors import UserError
 from appliance.core.ids import AUTHORITY_SUFFIX
-from appliance.files.kept import damaged, read_own, replace_file, sync_directory
+from appliance.files.kept_files import damaged, read_own, replace_file, sync_directory
 
 AUTHORITY_NAMES = (f"*.{AUTHORITY_SUFFIX}", AUTHORITY_SUFFIX)
 """What clients call sessions and jobs, whatever address they connect to."""

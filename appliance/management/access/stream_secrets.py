@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from appliance.core.clock import Clock
 from appliance.core.ids import JobId
-from appliance.files.kept import damaged, read_own, replace_file
+from appliance.files.kept_files import damaged, read_own, replace_file
 from appliance.management.access.certificates import is_pair
 
 _VALID_DAYS = 825

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from appliance.core.cluster.records import DEFAULT_SESSION
 from appliance.core.ids import AUTHORITY_SUFFIX
-from appliance.files.kept import replace_file
+from appliance.files.kept_files import replace_file
 
 _CLUSTER = "wafer-appliance"
 

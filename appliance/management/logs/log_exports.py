@@ -27,7 +27,7 @@ from appliance.core.errors import ConflictError, NotFoundError, UserError, WscEr
 from appliance.core.ids import JobId, Role
 from appliance.core.integers import find_integer
 from appliance.files.beneath import Beneath, is_file, open_file
-from appliance.files.kept import find_unsealed, replace_file, sealed
+from appliance.files.kept_files import find_unsealed, replace_file, sealed
 from appliance.management.logs.log_files import kept_from, pieces, size_of, tail_offset
 from appliance.management.store.state import State
 from appliance.wire.fabric_traces import ARTIFACTS, TRACE_FILE

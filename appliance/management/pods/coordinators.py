@@ -12,7 +12,7 @@ from appliance.core.clock import Clock
 from appliance.core.ids import JobId, Role
 from appliance.core.pods.pod_spec import MANAGEMENT, control_address
 from appliance.files.beneath import Beneath, read_file
-from appliance.files.kept import damaged, find_unsealed, replace_file, sealed
+from appliance.files.kept_files import damaged, find_unsealed, replace_file, sealed
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.tunnel import Bridge
 from protos.wsc.v1 import management_pb2, management_pb2_grpc

@@ -23,7 +23,7 @@ from importlib import metadata
 from pathlib import Path
 
 from appliance.core.errors import ConflictError, UserError
-from appliance.files.kept import replace_file, sync_directory
+from appliance.files.kept_files import replace_file, sync_directory
 from appliance.management.store.databases import UNFINISHED, keep_url, sqlite_path
 from appliance.management.store.instance import Instance
 from appliance.management.store.keys import KEYS

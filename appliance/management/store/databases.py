@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 
 from appliance.core.errors import ClusterError, UserError
-from appliance.files.kept import read_sealed, replace_file, sealed
+from appliance.files.kept_files import read_sealed, replace_file, sealed
 from appliance.management.store.keys import STREAMS
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.integrity import check_file, damaged, find_damage

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from appliance.core.errors import ClusterError, ConflictError
-from appliance.files.kept import read_own, replace_file
+from appliance.files.kept_files import read_own, replace_file
 from appliance.management.store.persistent_ports import Ports
 
 STOP_SECONDS = 120.0

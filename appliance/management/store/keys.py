@@ -8,7 +8,14 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.files.kept import create_file, damaged, find_unsealed, read_own, replace_file, sealed
+from appliance.files.kept_files import (
+    create_file,
+    damaged,
+    find_unsealed,
+    read_own,
+    replace_file,
+    sealed,
+)
 
 KEY_BYTES = 32
 

@@ -4,7 +4,7 @@ import pytest
 
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
-from appliance.files.kept import sealed
+from appliance.files.kept_files import sealed
 from appliance.management.pods.coordinators import ADDRESS_FILE, CoordinatorAddresses
 
 

@@ -13,7 +13,7 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import NewJob, User
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId, WorkflowId
-from appliance.files.kept import find_unsealed, sealed
+from appliance.files.kept_files import find_unsealed, sealed
 from appliance.management.logs import log_exports
 from appliance.management.logs.log_exports import Export, ExportRequest, ExportStatus, LogExports
 from appliance.management.store.state import State

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from appliance.files.kept_files import sealed
 from workers.sdk.cache import ProgramCache
 from workers.sdk.files import Upload
 
@@ -44,7 +45,7 @@ def test_the_same_text_in_files_of_other_names_is_another_program(cache):
 
 
 def test_what_was_used_longest_ago_goes_first(tmp_path):
-    small = ProgramCache(tmp_path, 1000, 25)
+    small = ProgramCache(tmp_path, 1000, int(2.5 * len(sealed(b"0" * 10))))
     for age, name in enumerate(("a", "b")):
         small.keep(upload(x=name.encode()), b"0" * 10)
         for path in tmp_path.iterdir():

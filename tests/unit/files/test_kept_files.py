@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from appliance.core.errors import ClusterError
-from appliance.files.kept import (
+from appliance.files.kept_files import (
     MAX_BYTES,
     create_file,
     find_unsealed,
