@@ -117,7 +117,7 @@ def test_wrong_programs(source: str, text: str) -> None:
 
 def test_a_runaway_loop_ends_with_an_error() -> None:
     began = time.process_time()
-    source = "comptime { var i: u16 = 0; $$while (true) { i = 1; } }"
+    source = "comptime { var i: u16 = 0; while (true) { $$i = 1; } }"
     check_error(source, "more than 10000 steps at compile time", comptime_steps=10000)
     assert time.process_time() - began < 5
 

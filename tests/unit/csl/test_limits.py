@@ -91,3 +91,26 @@ def test_a_rectangle_may_be_so_large_and_hold_so_many_codes(
     files = {"layout.csl": text, "pe.csl": "param x: u16;"}
     found = compile_files(files).render()
     assert "layout.csl:4:5: error: more than 5 different codes of PEs" in found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = (x + 1) % 1000;",
+        "x = x + 1; x = x & 255; x = x * 2; x = x - x / 3; if (x > 7) { x = x % 1000; }",
+        "x = f(x);",
+        "a[x % 16] = a[x % 16] + 1; x = x + 1;",
+        "for (@range(u16, 1000)) |i| { x = (x + i) % 77; }",
+        "switch (x) { 0 => { x = 1; }, else => { x = 0; } }",
+        "while (x < 100) : (x = x + 1) {} x = 0;",
+    ],
+)
+def test_an_endless_loop_ends_soon_whatever_is_in_it(body: str) -> None:
+    source = (
+        "fn f(n: u32) u32 { var y = n + 1; return y % 1000; }\n"
+        "comptime { var x: u32 = 0; var a = @zeros([16]u32); while (true) { " + body + " } }"
+    )
+    began = time.process_time()
+    compilation = compile_pe(source, comptime_steps=STEPS)
+    assert f"more than {STEPS} steps at compile time" in compilation.render()
+    assert time.process_time() - began < STEPS * 20e-6  # 10 minutes for 30 million

@@ -17,6 +17,19 @@ from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
 
 MAX_NOTES = 8
+STEPS_OF_A_NODE = 2
+"""What a part of an expression costs, compared with the turn of an empty loop; as measured."""
+
+
+def _num_expressions(node: tree.Node) -> int:
+    """How many parts the expressions of a statement have; statements within it count apart."""
+    count, waiting = 0, tree.children(node)
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, tree.Statement):
+            count += 1
+            waiting += tree.children(each)
+    return count
 
 
 class Frame:
@@ -112,6 +125,14 @@ class Frame:
         session.steps += number
         if session.steps > session.options.comptime_steps:
             self.fail(node, f"more than {session.options.comptime_steps} steps at compile time")
+
+    def spend_statement(self, node: tree.Statement) -> None:
+        """Counts the work of a statement by its length, but for the statements within it."""
+        costs = self.module.world.session.costs
+        cost = costs.get(node)
+        if cost is None:
+            cost = costs[node] = 1 + STEPS_OF_A_NODE * _num_expressions(node)
+        self.spend(node, cost)
 
     def spend_value(self, node: tree.Node, type_: Type) -> None:
         """Counts the work of making a value; fails if it is too large a one."""

@@ -68,6 +68,8 @@ class Session:
         self.num_errors = 0
         self.steps = 0
         """Loop turns, calls and what costs as much, at compile time; see `Frame.spend`."""
+        self.costs: dict[tree.Statement, int] = {}
+        """Of statements that were executed at compile time; see `Frame.spend_statement`."""
         self.address_taken: dict[tree.Function, frozenset[str]] = {}
         self.resolved: dict[tuple[str, str], str] = {}
         self.streams: dict[tuple[str, int, int], None] = {}

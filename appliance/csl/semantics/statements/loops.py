@@ -56,10 +56,13 @@ def _while_unrolled(node: tree.While, frame: Frame) -> Flow | None:
     return None
 
 
-def count_turn(turns: int, node: tree.Node, frame: Frame) -> None:
+def count_turn(turns: int, node: tree.Statement, frame: Frame) -> None:
     """Counts a turn of a loop at compile time, or of one that is unrolled."""
     session = frame.world.session
-    frame.spend(node)
+    if frame.builder is None:
+        frame.spend_statement(node)
+    else:
+        frame.spend(node)
     limit = session.options.max_inlined_iterations
     if frame.builder is not None and turns > limit:
         frame.fail(node, f"exceeded the maximum of {limit} inlined iterations")

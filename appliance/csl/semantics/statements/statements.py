@@ -35,6 +35,8 @@ def executes(kind: type) -> Callable[[_Handler], _Handler]:
 
 def execute(node: tree.Statement, frame: Frame) -> Flow | None:
     """Executes a statement, or emits its code."""
+    if frame.builder is None:
+        frame.spend_statement(node)
     return STATEMENTS[node.__class__](node, frame)
 
 
@@ -49,6 +51,7 @@ def run_block(node: tree.Block, frame: Frame) -> Flow | None:
     try:
         for statement in node.statements:
             if builder is None:
+                frame.spend_statement(statement)
                 flow = STATEMENTS[statement.__class__](statement, frame)
             else:
                 flow = _guarded(statement, frame)
