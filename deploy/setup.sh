@@ -201,6 +201,7 @@ case $what in
 appliance)
     install_locked appliance.txt
     install "$(grep '^torch==' "$root/constraints.txt")" -c "$root/constraints.txt" -e "$root"
+    "$venv/bin/python" -m appliance.sdk.host_packages >/dev/null
     ;;
 tools)
     install_locked sdk.txt

@@ -1,13 +1,16 @@
 """`cs_python`: Python with the SDK's host modules.
 
-It becomes the Python that the appliance is installed in, with `host_modules` before every other
-directory of its path. The `sitecustomize` there takes it out of the environment again, so that no
-other Python, started by the program, sees these modules instead of an installed SDK.
+It becomes the Python that the appliance is installed in, with `host_modules` and the packages of
+`host_packages` before every other directory of its path. The `sitecustomize` there takes them out
+of the environment again, so that no other Python, started by the program, sees these modules
+instead of an installed SDK.
 """
 
 import os
 import sys
 from pathlib import Path
+
+from appliance.sdk.host_packages import HostPackagesError, directory
 
 HOST_MODULES = Path(__file__).parent / "host_modules"
 SYSTEM_VARIABLE = "WSC_SDK_SYSTEM"
@@ -20,10 +23,16 @@ SAVED_PATH = "WSC_CS_PYTHON_PATH"
 def main() -> int:
     """Become Python; returns only if that is not possible."""
     before = os.environ.get("PYTHONPATH", "")
+    try:
+        packages = directory()
+    except (HostPackagesError, OSError) as error:
+        sys.stderr.write(f"cs_python: error: {error}\n")
+        return 2
+    parts = (str(HOST_MODULES), str(packages or ""), before)
     environment = {
         **os.environ,
         SAVED_PATH: before,
-        "PYTHONPATH": os.pathsep.join(part for part in (str(HOST_MODULES), before) if part),
+        "PYTHONPATH": os.pathsep.join(part for part in parts if part),
     }
     try:
         os.execve(sys.executable, [sys.executable, *sys.argv[1:]], environment)

@@ -22,6 +22,11 @@ LINE = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)(?P<hashes>(?: -
 TORCH = "torch"
 """In a file of its own: deploy/light/fetch-torch chooses its wheel, check-torch looks at it."""
 
+HOST_PACKAGES = ROOT / "appliance" / "sdk" / "host_packages.txt"
+"""What cs_python has before the appliance's packages: it travels with our own."""
+_HOST_NUMPY = "1.26.4"
+"""The last NumPy 1: the SDK's client pins 1.25, which has no wheel for Python 3.12."""
+
 Lock = dict[tuple[str, str], set[str]]
 """SHA-256 hashes of wheels, by name and version."""
 
@@ -42,6 +47,8 @@ def main() -> None:
     torch = {(TORCH, _public(torch)): set().union(*torch.values())}
     _write("torch.txt", torch)
     others = {key: hashes for key, hashes in here.items() if key[0] != TORCH}
+    host = _wheels([f"numpy=={_HOST_NUMPY}"], "--no-deps", is_constrained=False)
+    _write(HOST_PACKAGES, host)
     _write("appliance.txt", {key: each for key, each in others.items() if key[0] in needed})
     _write("sdk.txt", {key: each for key, each in others.items() if key[0] in sdk})
     _write("tracing.txt", {key: each for key, each in others.items() if key[0] in tracing})
@@ -55,7 +62,12 @@ def _public(lock: Mapping[tuple[str, str], set[str]]) -> str:
     return version.partition("+")[0]
 
 
-def _wheels(requirements: Iterable[str], *options: str, is_isolated: bool = False) -> Lock:
+def _wheels(
+    requirements: Iterable[str],
+    *options: str,
+    is_isolated: bool = False,
+    is_constrained: bool = True,
+) -> Lock:
     """Return what pip would install in an empty environment."""
     with tempfile.TemporaryDirectory() as scratch:
         wanted, report = Path(scratch, "wanted.txt"), Path(scratch, "report.json")
@@ -63,7 +75,8 @@ def _wheels(requirements: Iterable[str], *options: str, is_isolated: bool = Fals
         isolated = ("--isolated",) if is_isolated else ()
         command = [sys.executable, "-m", "pip", *isolated, "install", "-q", "--dry-run"]
         command += ["--ignore-installed", "--report", str(report), *options]
-        command += ["-c", str(ROOT / "constraints.txt"), "-r", str(wanted)]
+        command += ["-c", str(ROOT / "constraints.txt")] if is_constrained else []
+        command += ["-r", str(wanted)]
         certificates = os.environ.get("PIP_CERT")
         if is_isolated and certificates:
             command += ["--cert", certificates]
@@ -92,7 +105,7 @@ def read_lock(path: Path) -> Lock:
     return lock
 
 
-def _write(name: str, lock: Lock) -> None:
+def _write(name: str | Path, lock: Lock) -> None:
     path = HERE / name
     known = read_lock(path)
     lines = ["# Written by deploy/locks/lock.py (make lock); not to be edited."]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lock import HERE, ROOT, normalised, read_lock
+from lock import HERE, HOST_PACKAGES, ROOT, normalised, read_lock
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://wafer-appliance.example/sbom")
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)")
@@ -38,6 +38,7 @@ def images() -> dict[str, list[Component]]:
         *_locked("appliance.txt"),
         *_locked("sdk.txt"),
         *_locked("tracing.txt"),
+        *_locked(str(HOST_PACKAGES)),
         *_locked("torch.txt"),
         _ours(),
         _base(),

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from appliance.sdk import cs_python
+import numpy as np
+
+from appliance.sdk import cs_python, host_packages
 
 FIND = "import importlib.util as u; print(u.find_spec('cerebras') is not None)"
 
@@ -43,7 +45,7 @@ def test_a_python_that_a_program_starts_does_not_see_them():
 
 
 def test_the_users_own_path_is_kept(tmp_path):
-    code = "import os, sys; print(os.environ.get('PYTHONPATH'), sys.path[2])"
+    code = "import os, sys; print(os.environ.get('PYTHONPATH'), sys.path[3])"
     done = run("-c", code, PYTHONPATH=str(tmp_path))
     assert done.stdout.split() == [str(tmp_path)] * 2
 
@@ -72,3 +74,54 @@ def test_no_module_of_the_host_side_imports_torch_or_grpc():
         "print([name for name in ('torch', 'grpc', 'numpy', 'llvmlite') if name in sys.modules])"
     )
     assert run("-c", code).stdout == "[]\n"
+
+
+CLOCK = """
+import numpy
+low, middle, high = numpy.array([5, 1, 0], numpy.uint16)
+print(numpy.__version__, low + (middle << 16) + (high << 32))
+"""
+
+
+def test_clocks_of_three_words_are_joined_as_in_the_sdks_own_numpy() -> None:
+    done = run("-c", CLOCK)
+    assert done.stdout.split() == [host_packages.version(), str(5 + (1 << 16))], done.stderr
+    assert host_packages.version().split(".")[:2] in (["1", "25"], ["1", "26"])
+
+
+def test_libraries_of_host_programs_work_with_that_numpy() -> None:
+    code = (
+        "import numpy, scipy.sparse, pandas, matplotlib\n"
+        "from appliance.fabric.host_interface import Simulator\n"
+        "print(scipy.sparse.eye(3).sum() + pandas.Series([1.0]).sum() + numpy.ones(1)[0])"
+    )
+    done = run("-c", code)
+    assert done.stdout == "5.0\n", done.stderr
+
+
+def test_the_packages_may_lie_elsewhere_or_be_left_out(tmp_path: Path) -> None:
+    outside = run("-c", "import numpy; print(numpy.__version__)", WSC_CS_PYTHON_PACKAGES="none")
+    assert outside.stdout == f"{np.__version__}\n"
+    missing = run("-c", CLOCK, WSC_CS_PYTHON_PACKAGES=str(tmp_path))
+    assert (missing.returncode, missing.stdout) == (2, "")
+    text = f"WSC_CS_PYTHON_PACKAGES names {tmp_path}, which has no numpy"
+    assert text in missing.stderr
+
+
+def test_a_failed_installation_says_what_to_do(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "appliance.sdk.host_packages", str(tmp_path / "packages")],
+        env={
+            **os.environ,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": "",
+            "PIP_CONFIG_FILE": os.devnull,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "appliance.sdk.host_packages DIRECTORY" in done.stderr
+    assert list(tmp_path.iterdir()) == []
