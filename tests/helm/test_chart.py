@@ -293,7 +293,7 @@ def test_the_hook_carries_every_definition_and_may_change_no_other(
     (carried,) = [
         each for each in of_kind(made["defaults"], "ConfigMap") if "rules.yaml" in each["data"]
     ]
-    files = {path.name: path.read_text() for path in (CHART / "crds").glob("*.yaml")}
+    files = {path.name: path.read_text() for path in (CHART / "files" / "crds").glob("*.yaml")}
     assert {name: yaml.safe_load(text) for name, text in carried["data"].items()} == {
         **{name: yaml.safe_load(text) for name, text in files.items()},
         "rules.yaml": yaml.safe_load((CHART / "files/crd-rules/rules.yaml").read_text()),

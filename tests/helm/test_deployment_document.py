@@ -224,7 +224,7 @@ def test_no_key_of_an_example_is_a_word_that_yaml_takes_for_another_thing(path: 
 
 
 def test_every_field_condition_and_label_of_a_wsjob_exists() -> None:
-    definition = yaml.safe_load((CHART / "crds" / "wsjobs.yaml").read_text())
+    definition = yaml.safe_load((CHART / "files" / "crds" / "wsjobs.yaml").read_text())
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     named = {each.partition(":")[0] for each in QUOTED if re.match(r"(spec|status)\.\w", each)}
     named |= {"spec.driver.environment", "spec.driver.restart.on"}
@@ -257,7 +257,7 @@ def test_a_definition_holds_nothing_that_is_no_schema(name: str) -> None:
             if isinstance(schema.get(part), dict):
                 yield from strangers(schema[part], f"{path}.{part}")
 
-    definition = yaml.safe_load((CHART / "crds" / f"{name}.yaml").read_text())
+    definition = yaml.safe_load((CHART / "files" / "crds" / f"{name}.yaml").read_text())
     (version,) = definition["spec"]["versions"]
     assert list(strangers(version["schema"]["openAPIV3Schema"], name)) == []
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("WSC_KUBE_CACHE", Path.home() / ".cache/wsc"))
 SERVER_DIR = CACHE / "kube-apiserver-1.20.2"
 TOOLS = CACHE / "kube-tools" / "bin"
-CRDS = ROOT / "helm/wsc-appliance/crds"
+CRDS = ROOT / "helm/wsc-appliance/files/crds"
 ADMIN_TOKEN = "admin-of-the-tests"
 _START_SECONDS = 300.0
 

@@ -72,7 +72,9 @@ def test_what_is_not_fixed_may_change_come_and_go(name: str) -> None:
 
 def test_every_field_of_a_spec_is_fixed_or_may_change() -> None:
     (definition,) = [
-        each for each in read_definitions(CHART / "crds") if each["metadata"]["name"] == WSJOBS
+        each
+        for each in read_definitions(CHART / "files" / "crds")
+        if each["metadata"]["name"] == WSJOBS
     ]
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert set(schema["properties"]["spec"]["properties"]) == set(SPEC)
@@ -93,19 +95,23 @@ def test_rules_and_controller_agree_on_every_edit(changed: set[str], removed: se
 
 
 def test_the_definitions_of_the_chart_get_their_rules_and_keep_the_rest() -> None:
-    for definition in read_definitions(CHART / "crds"):
+    for definition in read_definitions(CHART / "files" / "crds"):
         made = with_rules(definition, RULES)
         name = definition["metadata"]["name"]
         schema = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         rules = schema["properties"]["spec"].pop("x-kubernetes-validations", [])
         assert rules == RULES.get(name, {}).get("spec", [])
         assert made == definition
-    assert set(RULES) <= {each["metadata"]["name"] for each in read_definitions(CHART / "crds")}
+    assert set(RULES) <= {
+        each["metadata"]["name"] for each in read_definitions(CHART / "files" / "crds")
+    }
 
 
 def test_rules_for_what_is_not_there_are_refused() -> None:
     (definition,) = [
-        each for each in read_definitions(CHART / "crds") if each["metadata"]["name"] == WSJOBS
+        each
+        for each in read_definitions(CHART / "files" / "crds")
+        if each["metadata"]["name"] == WSJOBS
     ]
     with pytest.raises(UserError, match=r"wsjobs\.wsc.* has rules for specs, which it lacks"):
         with_rules(definition, {WSJOBS: {"specs": []}})
@@ -151,6 +157,6 @@ def undescribed(schema, path):
 
 @pytest.mark.parametrize("kind", ["wsjobs", "wscsystems"])
 def test_kubectl_explains_every_field(kind):
-    path = Path(__file__).parents[3] / "helm" / "wsc-appliance" / "crds" / f"{kind}.yaml"
+    path = Path(__file__).parents[3] / "helm" / "wsc-appliance" / "files" / "crds" / f"{kind}.yaml"
     (version,) = yaml.safe_load(path.read_text())["spec"]["versions"]
     assert list(undescribed(version["schema"]["openAPIV3Schema"], kind)) == []
