@@ -15,6 +15,9 @@ JOB_PREFIX = "wsjob-"
 ARRAY_PREFIX = "array-"
 """How the id of every array of detached runs begins."""
 
+ARRAY_LABEL, INDEX_LABEL = "array", "index"
+"""Labels that show a run's array and its number there; only the appliance gives them."""
+
 AUTHORITY_SUFFIX = "cluster-server.cerebrassc.local"
 """Ending of every authority that clients call; the TLS certificate is for all names below it."""
 

@@ -1,5 +1,6 @@
 """The example script, unmodified client and all, as a detached run."""
 
+import json
 import os
 import re
 import signal
@@ -11,7 +12,7 @@ import pytest
 
 from tests.support.appliance import ROOT, Appliance
 from tests.support.appliance_process import processes_of
-from tests.support.client import client_environment, client_venv
+from tests.support.client import PROGRAMS, client_environment, client_venv, start_client
 from tests.support.processes import command_of
 from tests.support.waiting import wait_until
 
@@ -78,6 +79,64 @@ def test_a_run_outlives_its_terminal_and_is_restarted_after_a_lost_pod(
     assert ("driver", "SUCCEEDED") in kinds
     assert ("execute", "FAILED") in kinds
     assert ("execute", "SUCCEEDED") in kinds
+
+
+def test_runs_of_an_array_in_one_directory_train_what_each_would_alone(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    script = PROGRAMS / "sweep.py"
+    runs = range(4)
+    text = f"python {script} --run $WSC_ARRAY_INDEX --out $WSC_ARRAY_INDEX.json"
+    environment = client_environment() | {"CSCONFIG_PATH": str(appliance.config_path)}
+    together = tmp_path / "together"
+    together.mkdir()
+    terminal = subprocess.run(
+        [sys.executable, "-m", "csctl", "submit", "--array", "0-3", "--", "sh", "-c", text],
+        cwd=together,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    alone = [
+        start_client(
+            tmp_path / str(run), "--run", str(run), address=appliance.address, program="sweep.py"
+        )
+        for run in runs
+    ]
+
+    for job in re.findall(r"job/(wsjob-\w+)", terminal.stdout):
+        appliance.csctl("attach", job)
+
+    found = [json.loads((together / f"{run}.json").read_text()) for run in runs]
+    assert found == [client.result() for client in alone]
+    assert len({losses["losses"][-1] for losses in found}) == len(runs)
+
+
+def test_a_second_script_in_the_directory_of_another_is_refused_and_the_first_goes_on(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    address, until = appliance.address, tmp_path / "until"
+    first = start_client(
+        tmp_path, "--run", "0", "--until", str(until), address=address, program="sweep.py"
+    )
+    wait_until(
+        lambda: "train step 1 " in first.text(),
+        seconds=300,
+        what="the first step of the first script",
+        seen=first.text,
+    )
+    second = start_client(
+        tmp_path, "--run", "1", address=address, program="sweep.py", name="second"
+    )
+
+    assert second.wait() != 0
+    assert re.search(
+        r"The script of wsjob-\w+ lowers its programs in \S+/cerebras_logs already", second.text()
+    )
+    until.touch()
+    assert len(first.result()["losses"]) == 4
 
 
 def test_cancelling_a_driver_cancels_the_jobs_of_its_script(

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.pods.pod_options import DriverPodOptions
@@ -20,6 +21,9 @@ _NOT_EXECUTABLE = 126
 """Exit codes by which shells, too, say so."""
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
+_SCRIPT_SITE = str(Path(__file__).parent / "script_site")
+"""Comes first on the script's PYTHONPATH; its `sitecustomize` says what for."""
+
 _CHUNK_BYTES = 1 << 16
 _LAST_WORDS_SECONDS = 10.0
 
@@ -102,6 +106,7 @@ class Script:
         theirs = {"LANG": "C.UTF-8", **self._driver.environment}
         paths = (theirs.get("PATH", "") or ("" if options.path else _PATH), options.path)
         theirs["PATH"] = ":".join(filter(None, paths))
+        theirs["PYTHONPATH"] = ":".join(filter(None, (_SCRIPT_SITE, theirs.get("PYTHONPATH", ""))))
         if (
             options.client_config is not None
         ):  # the way to the cluster from here, not from a terminal

@@ -1,6 +1,7 @@
 """Stored records of jobs, pods and workflows: values that every layer above shares."""
 
 import datetime as dt
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
@@ -15,6 +16,9 @@ DEFAULT_SESSION = "job-operator"
 
 DEFAULT_PRIORITY = 299
 """Priority value of bucket P2, which a job gets unless it asks for another."""
+
+MAX_LABELS = 64
+"""Labels that a job has at most; an array may add two to those of its runs."""
 
 MAX_PRIORITY = 399
 """Largest priority value; lower values go first."""
@@ -72,6 +76,7 @@ class NewJob:
         held_by: Who holds it back while it waits; empty for nobody.
         client_release: Release of the client that submitted it, as in `2.10.0`; empty if it did
             not say.
+        array: The array of detached runs that it belongs to; empty if it belongs to none.
     """
 
     id: JobId
@@ -90,6 +95,17 @@ class NewJob:
     request_digest: str = ""
     held_by: str = ""
     client_release: str = ""
+    array: str = ""
+
+    @property
+    def artifact_dir_of_client(self) -> str:
+        """`host:directory` below which its client lowers programs; empty if it says none.
+
+        The client calls `host:DIRECTORY/executors/NUMBER` its working directory: one for each loop
+        of its script.
+        """
+        directory, found, number = self.client_workdir.rpartition("/executors/")
+        return posixpath.normpath(directory) if found and number.isdecimal() else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,9 @@ from appliance.core.errors import (
     UserError,
 )
 from appliance.core.ids import (
+    ARRAY_LABEL,
     ARRAY_PREFIX,
+    INDEX_LABEL,
     JobId,
     WorkflowId,
     new_array_id,
@@ -41,13 +43,9 @@ from appliance.management.reconciler.live_jobs import wait_until_committed
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
-from appliance.wire.requests.submissions import check_labels
+from appliance.wire.requests.submissions import check_job_labels
 
 logger = logging.getLogger(__name__)
-
-ARRAY_LABEL = "array"
-INDEX_LABEL = "index"
-"""Labels of each run of an array: the array's id, and the run's number in it."""
 
 _MAX_AFTER = 256
 
@@ -66,6 +64,8 @@ class DriverSubmission:
         after: Jobs, and arrays, that must have succeeded before it starts.
         limit_seconds: It is ended when it has run for so long; None sets no limit.
         held_by: What holds it from the beginning; empty for nothing.
+        array: The array that it belongs to; empty for none.
+        index: Its number there.
     """
 
     spec: DriverSpec
@@ -77,6 +77,14 @@ class DriverSubmission:
     after: tuple[str, ...] = ()
     limit_seconds: float | None = None
     held_by: str = ""
+    array: str = ""
+    index: int = 0
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        """Its labels, checked, with those that show its place in an array."""
+        own = {ARRAY_LABEL: self.array, INDEX_LABEL: str(self.index)} if self.array else {}
+        return check_job_labels(self.labels) | own
 
 
 class DriverService:
@@ -203,7 +211,8 @@ class DriverService:
             workflow=new_workflow_id(),
             user=submission.user,
             priority=submission.priority,
-            labels=check_labels(submission.labels),
+            labels=submission.all_labels,
+            array=submission.array,
             work_dir=f"{self._data_dir}/jobs/{job}",
             client_workdir=submission.spec.work_dir,
             requirements=replace(
@@ -237,7 +246,7 @@ class DriverService:
         if not name.startswith(ARRAY_PREFIX):
             return [self._state.jobs.load(JobId(name))]
         wanted = JobFilter(uid=user.uid, labels={ARRAY_LABEL: name}, with_finished=True)
-        found = [job for job in self._state.jobs.list(wanted) if job.type is JobType.DRIVER]
+        found = self._state.jobs.list(wanted)
         if not found:
             raise NotFoundError(f"User {user.name or user.uid} has no array {name}.")
         return sorted(found, key=lambda job: job.sequence)
@@ -326,7 +335,7 @@ class DriverService:
 def array_of(
     submission: DriverSubmission, indices: Sequence[int], *, most: int
 ) -> tuple[str, Sequence[DriverSubmission]]:
-    """Return an array's id and its runs, each with its index in its labels and its environment.
+    """Return an array's id and its runs, each with its index in its environment.
 
     Raises:
         UserError: An index is negative, comes twice, or there are none or too many.
@@ -338,17 +347,13 @@ def array_of(
         )
     if len(set(indices)) < len(indices) or not all(0 <= index < 10**9 for index in indices):
         raise UserError("The indices of an array are different numbers from 0 to 999999999.")
-    if taken := {ARRAY_LABEL, INDEX_LABEL}.intersection(submission.labels):
-        raise UserError(
-            f"Label '{min(taken)}' is the array's own.", hint="Choose another name for yours."
-        )
     array, size = new_array_id(), len(indices)
     members = []
     for index in indices:
         told = {"WSC_ARRAY": array, "WSC_ARRAY_INDEX": str(index), "WSC_ARRAY_SIZE": str(size)}
         spec = replace(submission.spec, environment={**submission.spec.environment, **told})
-        labels = {**submission.labels, ARRAY_LABEL: array, INDEX_LABEL: str(index)}
-        members.append(replace(submission, spec=spec, labels=labels, job=new_job_id()))
+        member = replace(submission, spec=spec, array=array, index=index, job=new_job_id())
+        members.append(member)
     return array, members
 
 

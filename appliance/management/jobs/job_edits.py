@@ -16,7 +16,7 @@ from appliance.core.ids import JobId
 from appliance.management.jobs.job_service import JobService
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
-from appliance.wire.requests.submissions import check_labels, parse_priority
+from appliance.wire.requests.submissions import check_label_changes, parse_priority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class JobEdits:
         """
         priority = None if edit.priority is None else parse_priority(edit.priority)
         labels = edit.labels or {}
-        check_labels({key: value if value is not None else "x" for key, value in labels.items()})
+        check_label_changes(labels)
 
         def change(record: JobRecord) -> None:
             mark = mark_of(record)

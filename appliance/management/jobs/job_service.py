@@ -21,7 +21,7 @@ from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
 from appliance.scheduler.waiting.wait_reasons import Wait
-from appliance.wire.requests.submissions import check_labels, parse_priority
+from appliance.wire.requests.submissions import check_label_changes, parse_priority
 
 _Answer = TypeVar("_Answer")
 
@@ -260,7 +260,7 @@ class JobService:
             UserError: A label is not well formed.
             NotFoundError: There is no job of that id.
         """
-        check_labels({key: value if value is not None else "x" for key, value in changes.items()})
+        check_label_changes(changes)
         return self._state.jobs.patch_labels(job, changes)
 
     def of_workflow(self, job: JobRecord) -> Sequence[JobRecord]:

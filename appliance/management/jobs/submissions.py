@@ -1,6 +1,7 @@
 """Accepts new jobs and workflows."""
 
 import asyncio
+import datetime as dt
 import logging
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from appliance.management.changes.watch import Awaited
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import requirements_of
 from appliance.management.cluster.session_service import SessionService
+from appliance.management.jobs.artifact_directories import ArtifactDirectories
 from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.repeated_calls import RepeatedCalls, digest_of
 from appliance.management.reconciler.mailbox import Mailbox
@@ -79,6 +81,7 @@ class SubmissionService:
         self._mailbox = mailbox
         self._options = options
         self._repeats = RepeatedCalls(state)
+        self._directories = ArtifactDirectories(state, mailbox)
 
     def client_knows(self, job: JobId) -> None:
         """Take note that the client of a job has heard of it; see `repeated_calls`."""
@@ -91,10 +94,13 @@ class SubmissionService:
 
         Raises:
             NotFoundError: It names a session that does not exist.
+            ConflictError: Another script lowers its programs where this one does.
         """
         job = new_job_id()
         committed: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
-        await ask(self._state.database, self._hand_over, job, submission, caller, committed)
+        written_at = await self._directories.written_at(submission)
+        call = (job, submission, caller, written_at, committed)
+        await ask(self._state.database, self._hand_over, *call)
         record = await committed
         logger.info(
             "Job submitted" if record.id == job else "Job of a repeated call was there already",
@@ -103,7 +109,12 @@ class SubmissionService:
         return record
 
     def _hand_over(
-        self, job: JobId, submission: Submission, caller: Caller, committed: Awaited
+        self,
+        job: JobId,
+        submission: Submission,
+        caller: Caller,
+        written_at: dt.datetime | None,
+        committed: Awaited,
     ) -> None:
         """Submit a job to the reconciler's next turn."""
         session = self.session_of(submission.session, caller)
@@ -133,7 +144,7 @@ class SubmissionService:
             request_digest=digest_of(submission, caller),
             client_release=caller.client_release,
         )
-        store = partial(self._store, new, submission, caller)
+        store = partial(self._store, new, submission, caller, written_at)
         # It keeps the job's place in a trace too, which is below the call that is served here.
         self._mailbox.take_in(job, partial(copy_context().run, store), committed)
 
@@ -149,11 +160,22 @@ class SubmissionService:
         record = self._state.sessions.find(session)
         return None if record is None else record.spec.max_node_groups
 
-    def _store(self, new: NewJob, submission: Submission, caller: Caller) -> JobRecord:
-        """Write a job with its request, its workflow and its lease; called within a batch."""
+    def _store(
+        self, new: NewJob, submission: Submission, caller: Caller, written_at: dt.datetime | None
+    ) -> JobRecord:
+        """Write a job down unless it is there already; called within a batch."""
         if (first := self._repeats.find_first(new.request_digest, caller)) is not None:
             write_down(first.id)
             return first
+        self._directories.claim(new, written_at)
+        try:
+            return self._store_new(new, submission, caller)
+        except BaseException:
+            self._directories.forget(new.id)
+            raise
+
+    def _store_new(self, new: NewJob, submission: Submission, caller: Caller) -> JobRecord:
+        """Write a new job with its request, its workflow and its lease."""
         self._state.workflows.ensure(new.workflow, session=new.session, user=new.user)
         record = self._state.jobs.create(new)
         trace, parent = tracing.begin_job()

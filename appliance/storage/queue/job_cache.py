@@ -33,6 +33,7 @@ class LiveJobs:
         self._ended: OrderedDict[JobId, JobRecord] = OrderedDict()
         self._num_ended = num_ended
         self._drivers: defaultdict[int, set[JobId]] = defaultdict(set)
+        self._in_directory: defaultdict[str, set[JobId]] = defaultdict(set)
         self.is_complete = False
 
     def find(self, job: JobId) -> JobRecord | None:
@@ -48,6 +49,16 @@ class LiveJobs:
         """Return a user's drivers that have not ended."""
         with self._lock:
             return frozenset(self._drivers.get(uid, ()))
+
+    def in_directory(self, artifact_dir: str) -> Sequence[JobRecord]:
+        """Return the jobs in memory whose clients lower programs below a directory, oldest first.
+
+        Args:
+            artifact_dir: As in `JobRecord.artifact_dir_of_client`.
+        """
+        with self._lock:
+            found = map(self.find, self._in_directory.get(artifact_dir, ()))
+            return sorted(filter(None, found), key=lambda record: record.sequence)
 
     def hold(self, record: JobRecord) -> None:
         """Remember a job until it has ended, and a while longer."""
@@ -73,9 +84,12 @@ class LiveJobs:
             for job in jobs:
                 if (record := self._live.pop(job, None)) is not None:
                     self._discard_driver(record)
-                self._ended.pop(job, None)
+                if (record := self._ended.pop(job, record)) is not None:
+                    self._leave_directory(record)
 
     def _put(self, record: JobRecord) -> None:
+        if directory := record.artifact_dir_of_client:
+            self._in_directory[directory].add(record.id)
         if not record.phase.is_terminal:
             self._live[record.id] = record
             if record.type is JobType.DRIVER:
@@ -85,7 +99,14 @@ class LiveJobs:
         self._discard_driver(record)
         self._ended[record.id] = record
         if len(self._ended) > self._num_ended:
-            self._ended.popitem(last=False)
+            self._leave_directory(self._ended.popitem(last=False)[1])
+
+    def _leave_directory(self, record: JobRecord) -> None:
+        if directory := record.artifact_dir_of_client:
+            there = self._in_directory[directory]
+            there.discard(record.id)
+            if not there:
+                del self._in_directory[directory]
 
     def _discard_driver(self, record: JobRecord) -> None:
         if record.type is JobType.DRIVER:

@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Select, and_, or_, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from appliance.core.cluster.jobs import Phase
+from appliance.core.ids import ARRAY_LABEL
 from appliance.core.queries.job_filter import JobFilter, JobOrder, JobSort
 from appliance.storage.schema.tables import GrantRow, JobRow, LabelRow
 
@@ -77,6 +78,9 @@ def _membership(wanted: JobFilter) -> list[ColumnElement[bool]]:
         held = select(GrantRow.job).where(GrantRow.system == wanted.system)
         found.append(JobRow.id.in_(held))
     for key, value in wanted.labels.items():
+        if key == ARRAY_LABEL:
+            found.append(JobRow.array_id == value)
+            continue
         tagged = select(LabelRow.job).where(LabelRow.key == key, LabelRow.value == value)
         found.append(JobRow.id.in_(tagged))
     return found + [_mentions(word) for word in wanted.text.split()]

@@ -107,6 +107,7 @@ def new_job(record: JobRecord, effect: _Effect) -> list[Write]:
         "held_by": record.held_by,
         "request_digest": record.request_digest,
         "client_release": record.client_release,
+        "array_id": record.array,
         "phase": record.phase.value,
         "message": record.message,
         "created_at": record.created_at,

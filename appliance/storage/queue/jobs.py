@@ -13,9 +13,16 @@ from sqlalchemy.orm import Session
 
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase, may_follow
-from appliance.core.cluster.records import EventRecord, Holding, JobRecord, NewJob, User
+from appliance.core.cluster.records import (
+    MAX_LABELS,
+    EventRecord,
+    Holding,
+    JobRecord,
+    NewJob,
+    User,
+)
 from appliance.core.cluster.requirements import Requirements
-from appliance.core.errors import ConflictError, InternalError
+from appliance.core.errors import ConflictError, InternalError, UserError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.queries.job_filter import JobFilter, JobOrder
 from appliance.storage.engine.database import Database
@@ -127,6 +134,16 @@ class JobRepository:
         is_mine = (JobRow.uid == uid, JobRow.type == JobType.DRIVER.value, IS_UNFINISHED)
         with self._database.reading() as session:
             return frozenset(map(JobId, session.scalars(select(JobRow.id).where(*is_mine))))
+
+    def in_directory(self, artifact_dir: str) -> Sequence[JobRecord]:
+        """Return the jobs whose clients lower programs below a directory, oldest first.
+
+        They are as committed, and of those that have ended only the latest few thousand.
+
+        Args:
+            artifact_dir: As in `JobRecord.artifact_dir_of_client`; not empty.
+        """
+        return self._live.in_directory(artifact_dir)
 
     def unclaimed(self, digest: str, *, since: dt.datetime) -> Sequence[JobRecord]:
         """Return jobs of one request whose client has not renewed their lease, newest first.
@@ -302,6 +319,11 @@ class JobRepository:
                     kept[key].value = value
                 else:
                     row.labels.append(LabelRow(key=key, value=value))
+            if len(row.labels) > max(MAX_LABELS, len(kept)):
+                raise UserError(
+                    f"Job {job} would have {len(row.labels)} labels; {MAX_LABELS} are the most.",
+                    hint="Remove some first, as in `csctl label job NAME old-`.",
+                )
             if priority is not None:
                 row.priority = priority
             session.flush()
@@ -446,6 +468,7 @@ def _record_of(
         held_by=row.held_by,
         request_digest=row.request_digest,
         client_release=row.client_release,
+        array=row.array_id,
         service_address=row.service_address,
         artifact_dir=row.artifact_dir,
         created_at=row.created_at,

@@ -106,6 +106,7 @@ class JobRow(Base):
     held_by: Mapped[str] = mapped_column(String(256), default="")
     request_digest: Mapped[str] = mapped_column(String(64), default="")
     client_release: Mapped[str] = mapped_column(String(32), default="")
+    array_id: Mapped[str] = mapped_column(String(64), default="")
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]
@@ -137,6 +138,14 @@ Index(
     JobRow.request_digest,
     sqlite_where=JobRow.request_digest != "",
     postgresql_where=JobRow.request_digest != "",
+)
+
+
+Index(
+    "ix_jobs_array_id",
+    JobRow.array_id,
+    sqlite_where=JobRow.array_id != "",
+    postgresql_where=JobRow.array_id != "",
 )
 
 

@@ -9,8 +9,8 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.errors import UserError
 from appliance.wire.requests.submissions import (
     Submission,
+    check_job_labels,
     check_job_mode,
-    check_labels,
     count_tasks,
     requested_priority,
     scheduler_hints,
@@ -52,7 +52,7 @@ def _submission(request: _Request, job_type: JobType, *, num_systems: int) -> Su
         num_systems=num_systems,
         workers_per_system=0,
         priority=requested_priority(request.debug_args),
-        labels=check_labels(manager.labels),
+        labels=check_job_labels(manager.labels),
         client_workdir="",
         compile_dir="",
         request=request.SerializeToString(deterministic=True),

@@ -8,10 +8,10 @@ from typing import TypedDict
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.notifications import Target
-from appliance.core.cluster.records import DEFAULT_PRIORITY, MAX_PRIORITY
+from appliance.core.cluster.records import DEFAULT_PRIORITY, MAX_LABELS, MAX_PRIORITY
 from appliance.core.cluster.requirements import GroupKind
 from appliance.core.errors import UserError
-from appliance.core.ids import Role
+from appliance.core.ids import ARRAY_LABEL, INDEX_LABEL, Role
 from appliance.core.integers import MAX_SECONDS, find_integer
 from appliance.core.plans.shard_count import MAX_SHARDS
 from appliance.wire.requests.cluster_details import task_memory
@@ -113,7 +113,7 @@ def compile_submission(request: CompileJobRequest) -> Submission:
         num_systems=0,
         workers_per_system=0,
         priority=requested_priority(request.debug_args),
-        labels=check_labels(request.debug_args.debug_mgr.labels),
+        labels=check_job_labels(request.debug_args.debug_mgr.labels),
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
         request=request.SerializeToString(deterministic=True),
@@ -152,7 +152,7 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
         workers_per_system=-(-num_workers // num_systems),
         num_shards=num_shards,
         priority=requested_priority(request.debug_args),
-        labels=check_labels(request.debug_args.debug_mgr.labels),
+        labels=check_job_labels(request.debug_args.debug_mgr.labels),
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
         request=request.SerializeToString(deterministic=True),
@@ -169,6 +169,31 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
 def count_tasks(details: ClusterDetails, kind: "_Task.TaskType.ValueType") -> int:
     """Return how many tasks of a kind are wanted."""
     return sum(len(task.task_map) for task in details.tasks if task.task_type == kind)
+
+
+def check_job_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that a job is to have from its user, or that are to change.
+
+    Raises:
+        UserError: There are too many, one is the appliance's own, or see `check_labels`.
+    """
+    if len(labels) > MAX_LABELS:
+        raise UserError(
+            f"A job has at most {MAX_LABELS} labels; this request has {len(labels)}.",
+            hint="Leave some out.",
+        )
+    if taken := {ARRAY_LABEL, INDEX_LABEL}.intersection(labels):
+        raise UserError(
+            f"Label '{min(taken)}' is the appliance's own: it shows which run of an array a job "
+            "is.",
+            hint="Choose another name for yours.",
+        )
+    return check_labels(labels)
+
+
+def check_label_changes(changes: Mapping[str, str | None]) -> None:
+    """Raise `UserError` as `check_job_labels` does; None as a value removes a label."""
+    check_job_labels({key: "x" if value is None else value for key, value in changes.items()})
 
 
 def check_labels(labels: Mapping[str, str]) -> dict[str, str]:

@@ -63,11 +63,7 @@ def _named(invocation: Invocation, text: str) -> Sequence[JobName]:
     name = parse_job_name(text)
     if not name.name.startswith(ARRAY_PREFIX):
         return [name]
-    found = [
-        job
-        for job in _find(invocation, is_mine=False, labels=[f"array={name.name}"])
-        if job.spec.type == "driver"
-    ]
+    found = _find(invocation, is_mine=False, labels=[f"array={name.name}"])
     if not found:
         raise UserError(
             f"Array {name.name} has no unfinished run.",

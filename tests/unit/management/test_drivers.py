@@ -17,6 +17,7 @@ from appliance.core.cluster.sessions import SessionSpec
 from appliance.core.errors import ConflictError, NotFoundError, UnschedulableError, UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.audit_trail import AuditFilter
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.access.authorization import open_access
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.jobs.driver_service import DriverService, DriverSubmission
@@ -24,7 +25,7 @@ from appliance.management.jobs.submissions import SubmissionOptions, SubmissionS
 from appliance.management.store.state import State
 from appliance.wire.caller import Caller
 from tests.support.appliance_process import wait_for
-from tests.support.management import make_model, opened_state
+from tests.support.management import make_model, new_job, opened_state
 from tests.support.reconciling import Harness
 
 ADA, BOB = (User(uid=uid, gid=100, name=name) for uid, name in ((1000, "ada"), (1001, "bob")))
@@ -202,6 +203,24 @@ def test_an_array_is_one_run_for_each_index_or_none(tmp_path):
         for job in jobs:
             harness.jobs.end(job.id, Phase.SUCCEEDED, "")
         wait_for(lambda: harness.jobs.load(last).num_starts == 1)
+
+
+def test_a_job_belongs_to_an_array_by_a_field_and_not_by_a_label(tmp_path):
+    with serving(tmp_path) as harness:
+        array, (member,) = harness.drivers.submit_array_and_wait(run_of(ADA), [7])
+        stranger = harness.state.jobs.create(
+            new_job("wsjob-s", user=ADA, labels={"array": array, "index": "8"})
+        )
+        found = harness.state.jobs.list(JobFilter(labels={"array": array}))
+        assert [job.id for job in found] == [member.id]
+        assert harness.jobs.load(following(harness, array)).requirements.after == (member.id,)
+        for labels in ({"array": array}, {"index": "1"}):
+            forged = replace(run_of(ADA), labels=labels)
+            with pytest.raises(UserError, match="is the appliance's own"):
+                harness.drivers.submit_and_wait(forged)
+            for changes in (labels, dict.fromkeys(labels)):
+                with pytest.raises(UserError, match="is the appliance's own"):
+                    harness.jobs.patch_labels(stranger.id, changes)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import MAX_LABELS
 from appliance.core.errors import UserError
 from appliance.core.plans.shard_count import MAX_SHARDS
 from appliance.wire.caller import caller
@@ -15,6 +16,7 @@ from appliance.wire.requests.submissions import (
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 from tests.support.appliance_process import execute_request
+from tests.support.management import new_job
 
 
 def test_the_number_of_systems_is_that_of_wse_tasks():
@@ -59,6 +61,30 @@ def test_a_job_of_another_mode_is_refused_by_name():
 def test_a_label_that_is_not_well_formed_is_refused(labels):
     with pytest.raises(UserError, match="Label"):
         check_labels(labels)
+
+
+def test_a_job_has_a_limited_number_of_labels_and_none_of_the_appliance_s_own():
+    request = CompileJobRequest(job_mode=JobMode(job=JobMode.COMPILE))
+    labels = request.debug_args.debug_mgr.labels
+    labels.update({f"key{number}": "x" for number in range(MAX_LABELS)})
+    assert len(compile_submission(request).labels) == MAX_LABELS
+    labels["more"] = "x"
+    with pytest.raises(UserError, match=f"at most {MAX_LABELS} labels; this request has 65"):
+        compile_submission(request)
+    for own in ("array", "index"):
+        labels.clear()
+        labels[own] = "x"
+        with pytest.raises(UserError, match=f"Label '{own}' is the appliance's own"):
+            compile_submission(request)
+
+
+def test_labels_of_a_job_do_not_grow_beyond_the_limit_by_changes(state):
+    job = state.jobs.create(new_job(labels={f"key{number}": "x" for number in range(60)}))
+    state.jobs.patch_labels(job.id, {f"more{number}": "x" for number in range(4)})
+    with pytest.raises(UserError, match="would have 65 labels; 64 are the most"):
+        state.jobs.patch_labels(job.id, {"one": "x"})
+    changed = state.jobs.patch_labels(job.id, {"one": "x", "key0": None})
+    assert len(changed.labels) == 64
 
 
 @pytest.mark.parametrize(("text", "value"), [("p0", 99), ("P2", 299), ("0", 0), ("399", 399)])

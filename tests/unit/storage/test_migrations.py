@@ -97,3 +97,17 @@ def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path):
         Database.open_sqlite(path)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("9999",)
+
+
+def test_runs_of_before_belong_to_the_array_that_their_label_names(tmp_path):
+    database = Database.open_sqlite(tmp_path / "state.db")
+    state = State.over(database, FakeClock())
+    labels = {"array": "array-x", "index": "1"}
+    state.jobs.create(new_job("wsjob-a", type=JobType.DRIVER, labels=labels, array="array-x"))
+    state.jobs.create(new_job("wsjob-b", labels=labels))
+    migrate(database, "0019", command.downgrade)
+    database.migrate()
+    fresh = State.over(database, FakeClock())
+    assert fresh.jobs.load(JobId("wsjob-a")).array == "array-x"
+    assert fresh.jobs.load(JobId("wsjob-b")).array == ""
+    database.close()

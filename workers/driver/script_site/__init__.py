@@ -1,0 +1,1 @@
+"""A folder of the script's PYTHONPATH, whose `sitecustomize` Python imports before the script."""
