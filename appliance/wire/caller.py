@@ -10,6 +10,8 @@ from appliance.core.integers import MAX_ID, MAX_POSITION, find_integer
 
 _RELEASE = re.compile(r"[0-9A-Za-z.-]{1,32}", re.ASCII)
 """What a release may consist of: it is stored with the job and shown to others."""
+OBJECT_SESSION_KEY = "wsc-session-of-object"
+"""Metadata of csctl: the session in which the job of a call has been named."""
 
 _NUM_KNOWN = 256
 """Metadata remembered: a client says the same with every call."""
@@ -27,6 +29,7 @@ class Caller:
         is_named: Whether there are metadata of a client at all: its streams carry none.
         session: The session (namespace) that it names; may be empty.
         num_previous_attempts: How often its gRPC has made the same call before, without an answer.
+        session_of_object: The session in which a user of csctl has named a job; empty if in none.
     """
 
     user: User
@@ -36,6 +39,7 @@ class Caller:
     is_named: bool = False
     session: str = ""
     num_previous_attempts: int = 0
+    session_of_object: str = ""
 
 
 def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
@@ -59,6 +63,7 @@ def _caller(metadata: tuple[tuple[str, str | bytes], ...]) -> Caller:
         is_named="auth-uid" in values or "auth-token" in values,
         session=values.get("namespace", "") or _namespace(values.get("x-forwarded-host", "")),
         num_previous_attempts=max(_number(values, "grpc-previous-rpc-attempts", MAX_POSITION), 0),
+        session_of_object=values.get(OBJECT_SESSION_KEY, ""),
     )
 
 

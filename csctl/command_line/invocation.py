@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from appliance.core.clock import Clock
 from appliance.core.errors import UserError
 from appliance.core.visible_text import visible_lines
+from appliance.wire.caller import OBJECT_SESSION_KEY
 from csctl.command_line.version import csctl_version
 from csctl.connection.client import ClusterClient, connect
 from csctl.connection.config import cluster_access, config_path, load_document
@@ -95,6 +96,8 @@ class Invocation:
         path = self.config_path
         access = cluster_access(load_document(path), namespace=session or namespace, source=path)
         metadata = current_user(self._environ).metadata(build_version=csctl_version())
+        if named := session or namespace:
+            metadata += ((OBJECT_SESSION_KEY, named),)
         return connect(access, metadata=metadata)
 
     @property

@@ -15,6 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, get_args, get_origin
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -97,6 +98,17 @@ class EnumChoice(click.Choice[str]):
         return self._enumeration(super().convert(str(value), param, ctx))
 
 
+class _PathType(click.Path):
+    """A path, which is not empty: Python would take that for the working directory."""
+
+    # `Any`: as click has it.
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """Return the path."""
+        if value == "":
+            self.fail("the path is empty; is a variable of your shell unset?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class ExplainedCommand(click.Command):
     """A command whose help explains its arguments too."""
 
@@ -135,6 +147,19 @@ def _parameter(declared: inspect.Parameter) -> click.Parameter:
     )
 
 
+def _refuse_empty(ctx: click.Context, param: click.Parameter, value: object) -> object:
+    """Return an option's value, but refuse an empty one: a variable of the shell is not set."""
+    given = value if param.multiple and isinstance(value, tuple) else (value,)
+    source = ctx.get_parameter_source(str(param.name))
+    if source is ParameterSource.COMMANDLINE and "" in given:
+        raise click.BadParameter(
+            "the value is empty; leave the option out, or set the variable of your shell.",
+            ctx,
+            param,
+        )
+    return value
+
+
 def _plain(kind: Any) -> tuple[type, bool]:  # noqa: ANN401 - an annotation
     """Return the type of one value, and whether there may be several."""
     if get_origin(kind) in (Union, UnionType):
@@ -160,6 +185,7 @@ def _option(
         metavar=info.metavar,
         help=info.help,
         show_default=info.show_default and default not in (None, ""),
+        callback=_refuse_empty,
     )
 
 
@@ -182,7 +208,7 @@ def _type(kind: type, info: Declaration) -> click.ParamType[Any]:
     if issubclass(kind, StrEnum):
         return EnumChoice(kind)
     if issubclass(kind, Path):
-        return click.Path(path_type=Path)
+        return _PathType(path_type=Path)
     is_limited = info.min is not None or info.max is not None
     if kind is int:
         return click.IntRange(info.min, info.max) if is_limited else click.INT

@@ -111,7 +111,6 @@ def start_client(
     token: str = "",
     program: str = "train.py",
     release: str = "",
-    name: str = "",
 ) -> ClientRun:
     """Start one of the conformance programs, in a process that has imported the client.
 
@@ -123,7 +122,6 @@ def start_client(
         token: Shown with every call; empty for none.
         program: Name of the program, which takes `--backend`, `--mgmt-address` and `--out`.
         release: Release of the client; empty for the one that is tested.
-        name: What its files are called, if there are several programs in one directory.
     """
     work_dir.mkdir(parents=True, exist_ok=True)
     venv = client_venv(release)
@@ -140,7 +138,7 @@ def start_client(
     environment.pop("CSAUTH_TOKEN", None)
     if token:
         environment["CSAUTH_TOKEN"] = token
-    out, log = work_dir / f"{name}result.json", work_dir / f"{name}client.log"
+    out, log = work_dir / "result.json", work_dir / "client.log"
     process = server.start(
         [*command, "--out", str(out)],
         environment=_keeping_answers_of_pip(environment),

@@ -242,13 +242,21 @@ class DriverService:
         open_jobs = (job.id for job in found if job.phase is not Phase.SUCCEEDED)
         return tuple(dict.fromkeys(open_jobs))
 
-    def _named(self, name: str, user: User) -> Sequence[JobRecord]:
+    def _named(self, text: str, user: User) -> Sequence[JobRecord]:
+        """Return the job, or the runs of the array, that `NAME` or `SESSION/NAME` is."""
+        session, _, name = text.rpartition("/")
+        where = f" in session {session}" if session else ""
         if not name.startswith(ARRAY_PREFIX):
-            return [self._state.jobs.load(JobId(name))]
-        wanted = JobFilter(uid=user.uid, labels={ARRAY_LABEL: name}, with_finished=True)
+            job = self._state.jobs.load(JobId(name))
+            if session not in ("", job.session):
+                raise NotFoundError(f"There is no job {name}{where}.")
+            return [job]
+        wanted = JobFilter(
+            session=session, uid=user.uid, labels={ARRAY_LABEL: name}, with_finished=True
+        )
         found = self._state.jobs.list(wanted)
         if not found:
-            raise NotFoundError(f"User {user.name or user.uid} has no array {name}.")
+            raise NotFoundError(f"User {user.name or user.uid} has no array {name}{where}.")
         return sorted(found, key=lambda job: job.sequence)
 
     def _store(self, new: NewJob, spec: DriverSpec) -> JobRecord:

@@ -15,14 +15,14 @@ from typing import Any, Protocol, TypeVar
 from appliance.core.access_rules.methods import METHODS
 from appliance.core.access_rules.model import Cost, Identity, Lookup, Rule
 from appliance.core.cluster.access import Action, Principal, Target
-from appliance.core.cluster.records import User
+from appliance.core.cluster.records import JobRecord, User
 from appliance.core.errors import (
     InternalError,
     NotFoundError,
     TooManyRequestsError,
     UnauthenticatedError,
 )
-from appliance.core.ids import JobId, WorkflowId
+from appliance.core.ids import JOB_PREFIX, JobId, WorkflowId
 from appliance.management.access.allowances import Allowances, Hold
 from appliance.management.access.authorization import (
     Access,
@@ -206,6 +206,20 @@ class Gate:
                 ) from error
             raise
 
+    def check_session(self, session: str, request: _Message) -> None:
+        """Raise `NotFoundError` if the job of a call is of another session than it was named in.
+
+        Args:
+            session: That of the name; empty if the name is of any.
+            request: The message, which has the job in one of three fields.
+        """
+        if not session:
+            return
+        for field in ("job_id", "job", "name"):
+            name = getattr(request, field, "")
+            if isinstance(name, str) and name.startswith(JOB_PREFIX):
+                check_session_of(self._state.jobs.load(JobId(name)), session)
+
     def decide(
         self, entered: Entered, field: Field, *, entry_point: str, detail: str
     ) -> Change | None:
@@ -377,6 +391,15 @@ _TARGETS: Mapping[Lookup, _Find] = {
     Lookup.ACCOUNT: _name,
     Lookup.BODY: _by_body,
 }
+
+
+def check_session_of(job: JobRecord, session: str) -> None:
+    """Raise `NotFoundError` if a job is of another session."""
+    if job.session != session:
+        raise NotFoundError(
+            f"There is no job {job.id} in session {session}.",
+            hint="`csctl get jobs -n SESSION -a` lists a session's.",
+        )
 
 
 def name_of(response: _Message) -> str:

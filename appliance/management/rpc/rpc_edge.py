@@ -250,6 +250,8 @@ class RpcEdge(grpc.aio.ServerInterceptor):
     def _decide(self, method: str, call: "_Call") -> Change | None:
         if self._gate is None or call.entered is None:
             return None
+        named_in = caller(call.context.invocation_metadata()).session_of_object
+        self._gate.check_session(named_in, call.request)
         detail = method.rpartition("/")[2]
         return self._gate.decide(call.entered, call.field, entry_point=ENTRY_POINT, detail=detail)
 

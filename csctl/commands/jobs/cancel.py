@@ -63,7 +63,11 @@ def _named(invocation: Invocation, text: str) -> Sequence[JobName]:
     name = parse_job_name(text)
     if not name.name.startswith(ARRAY_PREFIX):
         return [name]
-    found = _find(invocation, is_mine=False, labels=[f"array={name.name}"])
+    options = GetOptions(label_filters={"array": name.name})
+    is_anywhere = name.session is None and invocation.flags.namespace is None
+    with invocation.connect(name.session) as client:
+        runs = client.get("jobs", JobList, options=options, in_all_sessions=is_anywhere)
+    found = list(runs.items)
     if not found:
         raise UserError(
             f"Array {name.name} has no unfinished run.",

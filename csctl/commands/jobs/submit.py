@@ -143,7 +143,7 @@ def submit_run(
         num_systems=systems or 0,
         restart=parse_restart_policy(restart_policy),
         time_limit_seconds=parse_time_limit(time_limit) if time_limit else 0,
-        after=[parse_job_name(each).name for each in after or ()],
+        after=[parse_job_name(each).text for each in after or ()],
         array=parse_indices(array) if array else (),
     )
     with invocation.connect() as client:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
+import threading
 from pathlib import Path
 
 import cerebras.pytorch as cstorch
@@ -64,7 +64,7 @@ def train(run: int, steps: int, until: Path | None) -> list[str]:
         losses.append(float(loss).hex())
         print(f"train step {len(losses)} loss {float(loss)!r}", flush=True)
         while until is not None and not until.exists():
-            time.sleep(0.1)
+            threading.Event().wait(0.1)
 
     loader = cstorch.utils.data.DataLoader(dataset)
     for batch in cstorch.utils.data.DataExecutor(loader, num_steps=steps):

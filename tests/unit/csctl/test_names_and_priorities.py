@@ -10,7 +10,9 @@ def test_a_name_may_carry_its_session() -> None:
     assert parse_job_name("team/wsjob-a") == ("team", "wsjob-a")
 
 
-@pytest.mark.parametrize("text", ["", "/wsjob-a", "team/", "a/b/c"])
+@pytest.mark.parametrize(
+    "text", ["", "/wsjob-a", "team/", "a/b/c", "../wsjob-a", "./wsjob-a", "a b", "*/wsjob-a", "-x"]
+)
 def test_what_is_not_a_name_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="not a job's name"):
         parse_job_name(text)

@@ -20,6 +20,7 @@ def paint(  # noqa: PLR0917 - a command
     tin: Annotated[Path | None, option(help="From where.")] = None,
     tags: Annotated[list[str] | None, option("--tag", help="Marks.")] = None,
     dry: Annotated[bool, option("--dry", help="Only say so.")] = False,
+    name: Annotated[str, option("--name", help="Of the picture.")] = "",
 ) -> None:
     """Paint."""
 
@@ -38,6 +39,7 @@ def test_defaults_come_from_the_signature() -> None:
         "tin": None,
         "tags": [],
         "dry": False,
+        "name": "",
     }
 
 
@@ -51,6 +53,7 @@ def test_values_have_the_types_of_the_signature() -> None:
         "tin": Path("x"),
         "tags": ["p"],
         "dry": True,
+        "name": "",
     }
     assert isinstance(given["shade"], Shade)
 
@@ -67,3 +70,15 @@ def test_the_help_names_defaults_and_explains_arguments() -> None:
 
     assert "[default: dark]" in text
     assert "What to paint." in text
+
+
+@pytest.mark.parametrize(
+    "words", [("--name", ""), ("--name=",), ("--tag", "a", "--tag", ""), ("--tin", "")]
+)
+def test_an_empty_value_is_an_unset_variable_and_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(click.UsageError, match="is empty"):
+        parse("wall", *words)
+
+
+def test_a_default_may_be_empty() -> None:
+    assert parse("wall")["name"] == ""

@@ -26,6 +26,8 @@ from appliance.management.rpc.access_edge import Gate
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from appliance.wire.caller import caller
+from protos.csctl import api_pb2 as csctl_pb2
+from protos.wsc.v1 import events_pb2, logs_pb2, queue_pb2
 from tests.support.clock import FakeClock
 from tests.support.management import new_job
 
@@ -345,3 +347,33 @@ def test_a_token_lives_a_second_or_more(access):
     for seconds in (0, -1):
         with pytest.raises(UserError, match=f"of {seconds} seconds would be born dead"):
             access.tokens.mint("ada", seconds=seconds)
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda job: csctl_pb2.GetRequest(type="job", name=job),
+        lambda job: csctl_pb2.PatchRequest(type="job", name=job),
+        lambda job: csctl_pb2.CancelJobRequest(job_id=job),
+        lambda job: csctl_pb2.UpdateJobPriorityRequest(job_id=job, job_priority="p1"),
+        lambda job: csctl_pb2.CreateLogExportRequest(name=job),
+        lambda job: csctl_pb2.GetJobTopologyRequest(job_id=job),
+        lambda job: queue_pb2.ExplainJobRequest(job=job),
+        lambda job: queue_pb2.HoldJobRequest(job=job),
+        lambda job: queue_pb2.ReleaseJobRequest(job=job),
+        lambda job: events_pb2.ListJobEventsRequest(job=job),
+        lambda job: events_pb2.ListRunSessionsRequest(job=job),
+        lambda job: events_pb2.GetSessionProfileRequest(job=job),
+        lambda job: logs_pb2.ListLogsRequest(job=job),
+        lambda job: logs_pb2.StreamLogRequest(job=job),
+    ],
+)
+def test_a_job_is_found_only_in_the_session_that_its_name_is_given_with(
+    access, database, clock, request_of
+):
+    gate = make_gate(access, database, clock)
+    State.over(database, clock).jobs.create(new_job("wsjob-a", session="team"))
+    request = request_of("wsjob-a")
+    gate.check_session("", request)
+    gate.check_session("team", request)
+    for other in ("nosuch", "job-operator", ".."):
+        with pytest.raises(NotFoundError, match=f"no job wsjob-a in session {other}"):
+            gate.check_session(other, request)

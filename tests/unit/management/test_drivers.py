@@ -213,7 +213,11 @@ def test_a_job_belongs_to_an_array_by_a_field_and_not_by_a_label(tmp_path):
         )
         found = harness.state.jobs.list(JobFilter(labels={"array": array}))
         assert [job.id for job in found] == [member.id]
-        assert harness.jobs.load(following(harness, array)).requirements.after == (member.id,)
+        for name in (array, f"{DEFAULT_SESSION}/{array}", f"{DEFAULT_SESSION}/{member.id}"):
+            assert harness.jobs.load(following(harness, name)).requirements.after == (member.id,)
+        for name in (f"nosuch/{array}", f"nosuch/{member.id}"):
+            with pytest.raises(NotFoundError, match="in session nosuch"):
+                following(harness, name)
         for labels in ({"array": array}, {"index": "1"}):
             forged = replace(run_of(ADA), labels=labels)
             with pytest.raises(UserError, match="is the appliance's own"):
