@@ -243,7 +243,8 @@ class TransitionEffects:
             self._end(live)
         self._dispatcher.remove(job)
         if phase is Phase.QUEUED:
-            live.job = replace(live.job, phase=phase)
+            starts = live.job.num_starts + 1  # as stored since its admission
+            live.job = replace(live.job, phase=phase, num_starts=starts)
             self._dispatcher.add(live.job)
 
     def _count(self, job: JobId, action: machine.Enter) -> None:

@@ -161,6 +161,20 @@ def test_a_run_after_others_starts_when_they_have_succeeded_also_over_a_restart(
         successor.reconciler.close()
 
 
+def test_a_run_that_has_started_waits_for_nobody_when_it_is_queued_again(tmp_path):
+    with serving(tmp_path) as harness:
+        first = harness.drivers.submit_and_wait(run_of(ADA)).id
+        second = following(harness, first)
+        harness.jobs.end(first, Phase.SUCCEEDED, "")
+        for starts in (1, 2, 3):
+            wait_for(lambda: harness.jobs.load(second).num_starts == starts)  # noqa: B023
+            if starts == 1:
+                harness.jobs.delete(first)
+            harness.mailbox.hold_back(second, "ada", stops=True)
+            wait_for(has_phase(harness, second, Phase.QUEUED))
+            harness.mailbox.hold_back(second, "", stops=True)
+
+
 def test_a_run_after_one_that_fails_is_cancelled_with_all_that_follow_it(tmp_path):
     with serving(tmp_path) as harness:
         first = harness.drivers.submit_and_wait(run_of(ADA)).id
