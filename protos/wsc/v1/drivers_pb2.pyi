@@ -94,8 +94,8 @@ class SubmitDriverRequest(_message.Message):
     def restart(self) -> Global___RestartPolicy: ...
     @_builtins.property
     def after(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Jobs, and arrays of the caller's, that must have succeeded before it starts. If one ends
-        otherwise, the driver is cancelled.
+        """Jobs, and arrays of the caller's, that must have succeeded before it starts, as NAME or
+        SESSION/NAME. If one ends otherwise, the driver is cancelled.
         """
 
     @_builtins.property
