@@ -171,6 +171,7 @@ SAME = {
     "services": "management's services, and REST's way to them",
     "session": "a session of a job in a pod; csctl's command for the other kind has its name",
     "sessions": "sessions of users: domain, rows, route, text",
+    "sitecustomize": "what Python imports before a program: a name of Python's",
     "sources": "operations: kernel and definition",
     "submissions": "submissions of jobs: service and request",
     "supervisor": "what looks after a program of the user",
