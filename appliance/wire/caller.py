@@ -10,6 +10,7 @@ from appliance.core.integers import MAX_ID, MAX_POSITION, find_integer
 
 _RELEASE = re.compile(r"[0-9A-Za-z.-]{1,32}", re.ASCII)
 """What a release may consist of: it is stored with the job and shown to others."""
+
 OBJECT_SESSION_KEY = "wsc-session-of-object"
 """Metadata of csctl: the session in which the job of a call has been named."""
 

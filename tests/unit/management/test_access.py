@@ -347,6 +347,8 @@ def test_a_token_lives_a_second_or_more(access):
     for seconds in (0, -1):
         with pytest.raises(UserError, match=f"of {seconds} seconds would be born dead"):
             access.tokens.mint("ada", seconds=seconds)
+
+
 @pytest.mark.parametrize(
     "request_of",
     [

@@ -105,7 +105,7 @@ def test_runs_of_before_belong_to_the_array_that_their_label_names(tmp_path):
     labels = {"array": "array-x", "index": "1"}
     state.jobs.create(new_job("wsjob-a", type=JobType.DRIVER, labels=labels, array="array-x"))
     state.jobs.create(new_job("wsjob-b", labels=labels))
-    migrate(database, "0019", command.downgrade)
+    migrate(database, "0020", command.downgrade)
     database.migrate()
     fresh = State.over(database, FakeClock())
     assert fresh.jobs.load(JobId("wsjob-a")).array == "array-x"
