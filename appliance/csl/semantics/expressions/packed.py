@@ -30,8 +30,12 @@ def field_value(whole: Value, at: int, node: tree.Node, frame: Frame) -> Value:
     if type_.shifts[at]:
         shift = Constant(machine, type_.shifts[at])
         operand = frame.builder.binary("shr", machine, operand, shift, position)
-    wanted = _machine(field)
-    return Runtime(field, frame.builder.convert(operand, machine, wanted, position, bitwise=True))
+    wanted, bits = _machine(field), Scalar("uint", t.bit_width(field) or 0)
+    if machine != bits:
+        operand = frame.builder.convert(operand, machine, bits, position)
+    if bits == wanted:
+        return Runtime(field, operand)
+    return Runtime(field, frame.builder.convert(operand, bits, wanted, position, bitwise=True))
 
 
 def with_field(whole: Value, at: int, value: Value, node: tree.Node, frame: Frame) -> Value:
@@ -60,9 +64,10 @@ def _placed(
         return Constant(machine, numbers.bits_of(value.value, value.type) << shift)
     builder, position = frame.builder, frame.position(node)
     assert builder is not None
-    operand, narrow = operand_of(value, node, frame), Scalar("uint", width)
-    bits = builder.convert(operand, _machine(value.type), narrow, position, bitwise=True)
-    wide = builder.convert(bits, narrow, machine, position, bitwise=True)
+    operand, bits = operand_of(value, node, frame), Scalar("uint", width)
+    if _machine(value.type) != bits:
+        operand = builder.convert(operand, _machine(value.type), bits, position, bitwise=True)
+    wide = builder.convert(operand, bits, machine, position) if bits != machine else operand
     if not shift:
         return wide
     return builder.binary("shl", machine, wide, Constant(machine, shift), position)
