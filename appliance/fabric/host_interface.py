@@ -293,7 +293,8 @@ class Simulator:
             return
         match issued.command:
             case Launch():
-                self._launch(issued.command)
+                if not self._has_returned(issued):
+                    return
             case CopyIn() | CopyOut():
                 if not self._has_settled(issued):
                     return
@@ -326,6 +327,19 @@ class Simulator:
         limit = issued.owners[0]
         assert isinstance(limit, int)
         return self._run(limit, _NO_STOP, 0) == _QUIET or self.cycle() + 1 >= limit
+
+    def _has_returned(self, issued: _Issued) -> bool:
+        """Simulate until every PE has done what was launched, as far as it says so, or is at rest.
+
+        A function that loops without end never returns, to whoever waits for it.
+        """
+        if not issued.has_begun:
+            issued.has_begun = True
+            assert isinstance(issued.command, Launch)
+            self._launch(issued.command)
+        if self._kernel.value(self._handle, _NUM_UNBLOCKED) >= self._launched:
+            return True
+        return self._run(_FOREVER, _UNTIL_UNBLOCKED, self._launched) in (_UNBLOCKED, _QUIET)
 
     def _launch(self, command: Launch) -> None:
         symbol = self._symbols.rpc(command.function, "Func")
