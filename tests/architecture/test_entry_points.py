@@ -218,19 +218,31 @@ def _table(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> st
 
 
 def _costs() -> str:
-    head = ("cost", "open per caller", "open in all", "new per second", "at once after a pause")
+    head = (
+        "cost",
+        "open per caller",
+        "open in all",
+        "of strangers",
+        "new per second",
+        "at once after a pause",
+    )
     rows = [
         (
             cost.value,
             f"{allowed.per_caller:,}",
             f"{allowed.total:,}",
+            f"{allowed.strangers:,}",
             f"{allowed.per_second:g}",
             f"{allowed.burst:,}",
         )
         for cost, allowed in ALLOWANCES.items()
     ]
     text = _table("Costs", head, rows)
-    return text + "\nAdministrators of the cluster are held to the third column alone.\n"
+    return text + (
+        "\nAdministrators of the cluster are held to the third column alone. Strangers are callers "
+        "who have proved nothing: all of one address count as one caller, and may have half of "
+        "what is free in the fourth column.\n"
+    )
 
 
 def _methods() -> str:

@@ -52,25 +52,35 @@ class Allowance:
         per_caller: Calls that one caller may have open; administrators of the cluster are not held
             to it.
         total: Calls that all callers together may have open.
+        strangers: The part of them that callers may have who have proved nothing.
         per_second: Calls that one caller may begin in a second, over a longer time.
         burst: Calls that one caller may begin at once after a pause.
     """
 
     per_caller: int
     total: int
+    strangers: int
     per_second: float
     burst: int
 
 
 ALLOWANCES: dict[Cost, Allowance] = {
-    Cost.LIGHT: Allowance(per_caller=256, total=2048, per_second=2000, burst=10_000),
-    Cost.SUBMIT: Allowance(per_caller=256, total=2048, per_second=1000, burst=20_000),
-    Cost.EXPORT: Allowance(per_caller=8, total=64, per_second=20, burst=200),
-    Cost.FOLLOW: Allowance(per_caller=32, total=512, per_second=10, burst=100),
-    Cost.CLIENT: Allowance(per_caller=4096, total=16_384, per_second=1000, burst=20_000),
-    Cost.HEAVY: Allowance(per_caller=2, total=8, per_second=1, burst=10),
-    Cost.LOGIN: Allowance(per_caller=8, total=8, per_second=5, burst=100),
-    Cost.WRONG_TOKEN: Allowance(per_caller=256, total=2048, per_second=0.2, burst=20),
+    Cost.LIGHT: Allowance(
+        per_caller=256, total=2048, strangers=1024, per_second=2000, burst=10_000
+    ),
+    Cost.SUBMIT: Allowance(
+        per_caller=256, total=2048, strangers=1024, per_second=1000, burst=20_000
+    ),
+    Cost.EXPORT: Allowance(per_caller=8, total=64, strangers=32, per_second=20, burst=200),
+    Cost.FOLLOW: Allowance(per_caller=32, total=512, strangers=256, per_second=10, burst=100),
+    Cost.CLIENT: Allowance(
+        per_caller=4096, total=16_384, strangers=8192, per_second=1000, burst=20_000
+    ),
+    Cost.HEAVY: Allowance(per_caller=2, total=8, strangers=4, per_second=1, burst=10),
+    Cost.LOGIN: Allowance(per_caller=8, total=8, strangers=8, per_second=5, burst=100),
+    Cost.WRONG_TOKEN: Allowance(
+        per_caller=256, total=2048, strangers=1024, per_second=0.2, burst=20
+    ),
 }
 
 

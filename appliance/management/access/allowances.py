@@ -2,6 +2,12 @@
 
 `core.access_rules.model.ALLOWANCES` has the numbers. A call is admitted before anything of its body
 is read; a caller above the allowance is refused at once, with the number.
+
+Strangers, callers who have proved nothing, share a part of each total, so the rest is for callers
+who have, whatever strangers do. Of what is free of their part a stranger may have half, as buffers
+are shared in switches (Source: Choudhury and Hahne, Dynamic queue length thresholds for
+shared-memory packet switches, 1998, section II, doi:10.1109/90.664262): so one of them who takes
+all he can, even from several places, leaves some for the next.
 """
 
 from collections.abc import Mapping
@@ -39,15 +45,18 @@ class Allowances:
         self._clock, self._table = clock, table
         self._lock = Lock()
         self._uses: dict[tuple[Cost, str], _Use] = {}
-        self._totals = dict.fromkeys(table, 0)
+        self._totals, self._strangers = dict.fromkeys(table, 0), dict.fromkeys(table, 0)
 
-    def take(self, caller: str, cost: Cost, *, is_exempt: bool = False) -> "Hold":
+    def take(
+        self, caller: str, cost: Cost, *, is_exempt: bool = False, is_stranger: bool = False
+    ) -> "Hold":
         """Let a call begin; what is returned is released at its end.
 
         Args:
             caller: Who calls, as a key.
             cost: What the call occupies.
             is_exempt: Whether only the limit of all callers together holds.
+            is_stranger: Whether it has proved nothing, and its key is where it calls from.
 
         Raises:
             TooManyRequestsError: It would be above a limit.
@@ -61,18 +70,22 @@ class Allowances:
                     hint="Try again later.",
                 )
             use = self._use(caller, cost, allowance)
+            if is_stranger:
+                _check_stranger(use, cost, allowance, self._strangers[cost])
             if not is_exempt:
                 _check(use, cost, allowance)
             use.tokens = max(use.tokens - 1, 0)
             use.num_open += 1
             self._totals[cost] += 1
-        return Hold(self, caller, cost)
+            self._strangers[cost] += is_stranger
+        return Hold(self, caller, cost, is_stranger=is_stranger)
 
-    def release(self, caller: str, cost: Cost) -> None:
+    def release(self, caller: str, cost: Cost, *, is_stranger: bool) -> None:
         """Let a call end."""
         with self._lock:
             self._uses[cost, caller].num_open -= 1
             self._totals[cost] -= 1
+            self._strangers[cost] -= is_stranger
 
     def num_open(self, cost: Cost) -> int:
         """Return how many calls of a cost are open."""
@@ -105,13 +118,16 @@ class Hold:
         allowances: Where.
         caller: Whose.
         cost: Which.
+        is_stranger: Whether the caller has proved nothing.
     """
 
-    __slots__ = ("_allowances", "_caller", "_cost")
+    __slots__ = ("_allowances", "_caller", "_cost", "_is_stranger")
 
-    def __init__(self, allowances: Allowances, caller: str, cost: Cost) -> None:
+    def __init__(
+        self, allowances: Allowances, caller: str, cost: Cost, *, is_stranger: bool
+    ) -> None:
         self._allowances: Allowances | None = allowances
-        self._caller, self._cost = caller, cost
+        self._caller, self._cost, self._is_stranger = caller, cost, is_stranger
 
     def __enter__(self) -> Self:
         return self
@@ -128,7 +144,18 @@ class Hold:
         """Give it back; nothing happens the second time."""
         allowances, self._allowances = self._allowances, None
         if allowances is not None:
-            allowances.release(self._caller, self._cost)
+            allowances.release(self._caller, self._cost, is_stranger=self._is_stranger)
+
+
+def _check_stranger(use: _Use, cost: Cost, allowance: Allowance, num_strangers: int) -> None:
+    """Raise `TooManyRequestsError` if a stranger has half of what is left for strangers."""
+    free = allowance.strangers - num_strangers
+    if use.num_open >= min(allowance.per_caller, free - free // 2):
+        raise TooManyRequestsError(
+            f"{use.num_open} calls of cost '{cost.value}' that prove nothing are open from there, "
+            f"and {num_strangers} from everywhere, of {allowance.strangers}.",
+            hint="Give CSAUTH_TOKEN, or try again later.",
+        )
 
 
 def _check(use: _Use, cost: Cost, allowance: Allowance) -> None:

@@ -40,6 +40,18 @@ class LocalPeers:
         there = parse_peer(peer)
         return None if there is None or self._here is None else self.uid_of(there, self._here)
 
+    def host_of_call(self, peer: str) -> str:
+        """Return the address that a gRPC call comes from, behind clients' one port, too.
+
+        Args:
+            peer: As gRPC names it.
+        """
+        there = parse_peer(peer)
+        if there is None:
+            return peer
+        origin = self._origin_of(there)
+        return there.host if origin is None else origin[0].host
+
     def uid_of(self, peer: Endpoint, here: Endpoint) -> int | None:
         """Return whose connection it is that has these ends; None if the kernel does not know."""
         there, near = self._origin_of(peer) or (peer, here)

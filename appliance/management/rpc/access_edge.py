@@ -120,7 +120,14 @@ class Gate:
         """Call one of the functions below, or what calls one, from the event loop."""
         return ask(self._state.database, question, *arguments, in_thread=in_thread)
 
-    def enter_call(self, method: str, caller: Caller, peer: str, peer_uid: PeerUid) -> Entered:
+    def enter_call(
+        self,
+        method: str,
+        caller: Caller,
+        peer: str,
+        peer_uid: PeerUid,
+        likely: Principal | None = None,
+    ) -> Entered:
         """Do what `enter` does for a gRPC call."""
         rule = self.rule_of(method)
         # Without tokens the kernel says whose the client's streams are, too.
@@ -128,7 +135,13 @@ class Gate:
             rule.identity is Identity.OBJECT and self._access.needs_token and not caller.is_named
         )
         entered = self.enter(
-            rule, caller.user, caller.token, peer=peer, peer_uid=peer_uid, is_nobody=is_nobody
+            rule,
+            caller.user,
+            caller.token,
+            peer=peer,
+            peer_uid=peer_uid,
+            is_nobody=is_nobody,
+            likely=likely,
         )
         return replace(entered, workflow=caller.workflow) if caller.workflow else entered
 
@@ -141,6 +154,7 @@ class Gate:
         peer: str,
         peer_uid: PeerUid,
         is_nobody: bool = False,
+        likely: Principal | None = None,
     ) -> Entered:
         """Let a call in, before anything of its body is read; may wait for the database.
 
@@ -151,6 +165,8 @@ class Gate:
             peer: Where it comes from; whoever need not say who they are is counted by it.
             peer_uid: Asks the kernel whose connection it came by.
             is_nobody: Whether it carries nothing that says whose it is, and need not.
+            likely: Who has proved themselves on its connection: it is counted as theirs, so that
+                streams of clients do not compete with strangers'. None for nobody.
 
         Raises:
             UnauthenticatedError: It does not prove whose it is.
@@ -159,14 +175,19 @@ class Gate:
                 many wrong ones have come from there.
         """
         if rule.identity is Identity.NOTHING or is_nobody:
-            return Entered(
-                rule=rule, principal=None, hold=self._allowances.take(f"at {peer}", rule.cost)
-            )
+            return Entered(rule=rule, principal=None, hold=self._of_nobody(rule, peer, likely))
         principal = self.prove(peer, lambda: self._access.identify(claimed, token, peer_uid))
         hold = self._allowances.take(
             f"uid {principal.user.uid}", rule.cost, is_exempt=principal.is_admin
         )
         return Entered(rule=rule, principal=principal, hold=hold)
+
+    def _of_nobody(self, rule: Rule, peer: str, likely: Principal | None) -> Hold:
+        """Count a call that does not say whose it is."""
+        if likely is None:
+            return self._allowances.take(f"at {peer}", rule.cost, is_stranger=True)
+        key = f"uid {likely.user.uid}"
+        return self._allowances.take(key, rule.cost, is_exempt=likely.is_admin)
 
     def enter_again(
         self, entered: Entered, caller: Caller, peer: str, peer_uid: PeerUid

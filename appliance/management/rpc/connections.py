@@ -119,6 +119,16 @@ class Connections:
         for proof in waiting:
             proof.tell()
 
+    def likely(self, peer: str) -> Principal | None:
+        """Return who has proved themselves on a connection of late; None for nobody."""
+        with self._lock:
+            connection = self._busy.get(peer) or self._quiet.get(peer)
+        if connection is None:
+            return None
+        age_seconds = self._clock.monotonic_seconds() - connection.at
+        is_known = connection.is_firm or age_seconds <= RECENT_SECONDS
+        return connection.principal if is_known else None
+
     @contextmanager
     def stream(self, peer: str, changed: asyncio.Event) -> Iterator[Proof]:
         """Follow who is at the other end of a stream, while it is open.

@@ -235,7 +235,9 @@ class RpcEdge(grpc.aio.ServerInterceptor):
             return None
         connection = context.peer()
         peer_uid = partial(self._peers.uid_of_call, connection)
-        call = (method, caller(context.invocation_metadata()), _host(connection), peer_uid)
+        host = self._peers.host_of_call(connection)
+        likely = None if self._connections is None else self._connections.likely(connection)
+        call = (method, caller(context.invocation_metadata()), host, peer_uid, likely)
         entered: Entered = await gate.ask(gate.enter_call, *call, in_thread=self._in_thread)
         act_as(entered.principal)
         if self._connections is not None and entered.principal is not None:
@@ -263,7 +265,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         entered = self._gate.enter_again(
             call.entered,
             caller(call.context.invocation_metadata()),
-            _host(connection),
+            self._peers.host_of_call(connection),
             partial(self._peers.uid_of_call, connection),
         )
         if not entered.rule.action.is_change:
@@ -400,11 +402,6 @@ def _reader(entered: Entered | None, context: _Any) -> str:
     if entered.principal is None:
         return str(context.peer())
     return f"uid {entered.principal.user.uid}"
-
-
-def _host(peer: str) -> str:
-    """Return the address of a peer without its port."""
-    return peer.rpartition(":")[0] if peer.startswith("ipv") else peer
 
 
 def _span(method: str, context: _Any) -> AbstractContextManager[None]:

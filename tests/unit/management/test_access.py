@@ -8,7 +8,7 @@ import jwt
 import pytest
 
 from appliance.core.access_rules.model import ALLOWANCES, Cost
-from appliance.core.cluster.access import Action, Target, UserRole
+from appliance.core.cluster.access import Action, Principal, Target, UserRole
 from appliance.core.cluster.records import User
 from appliance.core.errors import (
     ForbiddenError,
@@ -23,6 +23,7 @@ from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import Access, AccessOptions, open_access
 from appliance.management.access.tokens import LOGIN_SECONDS, Tokens
 from appliance.management.rpc.access_edge import Gate
+from appliance.management.rpc.connections import RECENT_SECONDS, Connections
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from appliance.wire.caller import caller
@@ -251,6 +252,31 @@ def test_the_gate_lets_the_clients_nameless_streams_pass(database, clock):
     metadata = (("auth-uid", "1000"), ("auth-token", ""))
     with pytest.raises(UnauthenticatedError):
         gate.enter_call(f"{SERVICE}/HeartbeatV2", caller(metadata), "peer", of_operator)
+
+
+def repeat(count, function, *arguments):
+    for _ in range(count):
+        function(*arguments)
+
+
+def test_strangers_take_no_stream_and_no_first_call_of_clients(database, clock):
+    gate = make_gate(open_access_with_tokens(database, clock), database, clock)
+    heartbeats, first = f"{SERVICE}/HeartbeatV2", f"{SERVICE}/GetServerConfig"
+    nobody, connections = caller(()), Connections(clock)
+
+    def enter(method, place, connection=""):
+        likely = connections.likely(connection)
+        return gate.enter_call(method, nobody, place, of_operator, likely)
+
+    for method, cost in ((heartbeats, Cost.CLIENT), (first, Cost.LIGHT)):
+        with pytest.raises(TooManyRequestsError, match="that prove nothing are open from there"):
+            repeat(ALLOWANCES[cost].total, enter, method, "192.0.2.1")
+        enter(method, "192.0.2.2").hold.release()  # who calls from elsewhere is not refused
+        connections.proved("a client's connection", Principal(user=OPERATOR))
+        enter(method, "192.0.2.1", "a client's connection").hold.release()
+        clock.advance(RECENT_SECONDS + 1)
+        with pytest.raises(TooManyRequestsError):
+            enter(method, "192.0.2.1", "a client's connection")
 
 
 def test_a_method_without_a_rule_is_for_nobody(database, clock):

@@ -8,7 +8,7 @@ from appliance.management.access.allowances import Allowances
 from tests.support.clock import FakeClock
 
 COST = Cost.HEAVY
-TABLE = {COST: Allowance(per_caller=2, total=5, per_second=0.5, burst=4)}
+TABLE = {COST: Allowance(per_caller=2, total=5, strangers=2, per_second=0.5, burst=4)}
 
 
 @pytest.fixture
@@ -63,3 +63,48 @@ def test_callers_of_long_ago_are_forgotten_but_not_those_who_have_something_open
     clock.advance(60)
     allowances.take("later", COST)
     assert {caller for _, caller in allowances._uses} == {"user 0", "user 1", "user 2", "later"}
+
+
+MANY = {COST: Allowance(per_caller=4096, total=16_384, strangers=8192, per_second=1e9, burst=10**9)}
+
+
+def taken(allowances, caller, *, limit=20_000, **kind):
+    """Take as much as there is; return how much."""
+    for number in range(limit):
+        try:
+            allowances.take(caller, COST, **kind)
+        except TooManyRequestsError:
+            return number
+    return limit
+
+
+def test_strangers_take_nothing_of_what_is_kept_for_callers_who_have_proved_who_they_are(clock):
+    allowances = Allowances(clock, MANY)
+    strangers = sum(taken(allowances, f"at {place}", is_stranger=True) for place in range(1000))
+    assert strangers <= 8192
+    users = [taken(allowances, f"uid {uid}") for uid in range(4)]
+    assert users == [4096, 4096, 16_384 - strangers - 8192, 0]
+
+
+def test_a_stranger_who_takes_all_he_can_from_ten_places_leaves_some_for_the_next(clock):
+    allowances = Allowances(clock, MANY)
+    open_at = [taken(allowances, f"at place {place}", is_stranger=True) for place in range(10)]
+    assert open_at[0] == 2731  # of 8192: a third, as he may have half of what is then free
+    assert open_at == sorted(open_at, reverse=True)
+    assert all(taken(allowances, f"at place {n}", is_stranger=True) == 0 for n in range(10))
+    assert taken(allowances, "at another place", is_stranger=True) > 40
+
+
+def test_what_a_stranger_gives_back_is_there_for_others(clock):
+    allowances = Allowances(clock, TABLE)
+    hold = allowances.take("at one place", COST, is_stranger=True)
+    with pytest.raises(TooManyRequestsError, match="1 calls of cost 'heavy' that prove nothing"):
+        allowances.take("at one place", COST, is_stranger=True)
+    other = allowances.take("at another", COST, is_stranger=True)
+    with pytest.raises(TooManyRequestsError, match="2 from everywhere, of 2"):
+        allowances.take("at a third", COST, is_stranger=True)
+    hold.release()
+    hold.release()
+    allowances.take("at a third", COST, is_stranger=True).release()
+    other.release()
+    assert allowances.num_open(COST) == 0

@@ -1,42 +1,25 @@
-"""Whose connection the kernel is asked about."""
+"""Where calls come from, in front of clients' one port and behind it."""
 
 import pytest
 
-from appliance.management.access import local_users
 from appliance.management.access.local_users import LocalPeers
 from appliance.wire.connection_owner import Endpoint
 
-HERE, PEER = Endpoint("127.0.0.1", 9000), Endpoint("127.0.0.1", 40000)
-CLIENT, FRONT = Endpoint("127.0.0.1", 50000), Endpoint("127.0.0.1", 443)
+FRONT = Endpoint("127.0.0.1", 40_000)
+CLIENT = Endpoint("192.0.2.7", 50_000), Endpoint("192.0.2.1", 9_000)
 
 
-@pytest.fixture
-def owners(monkeypatch):
-    """Who owns the far end of each connection, as the kernel would say."""
-    found = {(PEER, HERE): 0, (CLIENT, FRONT): 1000}
-    monkeypatch.setattr(local_users, "uid_of_peer", lambda *ends: found[ends])
-    return found
-
-
-def test_a_direct_connection_is_its_own(owners):
-    assert LocalPeers().uid_of(PEER, HERE) == 0
-
-
-def test_a_connection_that_was_passed_on_is_of_who_made_it_and_not_of_who_passes_it_on(owners):
+@pytest.mark.parametrize(
+    ("peer", "host"),
+    [
+        ("ipv4:127.0.0.1:40000", "192.0.2.7"),
+        ("ipv4:127.0.0.1:40001", "127.0.0.1"),
+        ("ipv4:192.0.2.9:40000", "192.0.2.9"),
+        ("ipv6:%5B2001:db8::1%5D:40000", "2001:db8::1"),
+        ("unix:", "unix:"),
+    ],
+)
+def test_a_call_comes_from_where_its_client_connected_from(peer: str, host: str) -> None:
     peers = LocalPeers()
-    peers.follow({PEER: (CLIENT, FRONT)}.get)
-    assert peers.uid_of(PEER, HERE) == 1000
-
-
-def test_a_connection_that_was_not_passed_on_is_direct_though_others_are(owners):
-    peers = LocalPeers()
-    peers.follow({CLIENT: (CLIENT, FRONT)}.get)
-    assert peers.uid_of(PEER, HERE) == 0
-
-
-def test_nobody_is_known_before_it_is_said_where_calls_arrive(owners):
-    peers = LocalPeers()
-    assert peers.uid_of_call("ipv4:127.0.0.1:40000") is None
-    peers.serve_at(HERE.host, HERE.port)
-    assert peers.uid_of_call("ipv4:127.0.0.1:40000") == 0
-    assert peers.uid_of_call("unix:/tmp/socket") is None
+    peers.follow({FRONT: CLIENT}.get)
+    assert peers.host_of_call(peer) == host
