@@ -1,7 +1,7 @@
 """The compiler's one entry: program text and options in, `Plan` out.
 
-    import -> support -> normalise -> formats -> canonicalise -> batch sharding -> partition
-           -> updates -> plan -> sparse weights -> packed loads -> memory
+    import -> support -> normalise -> counts -> formats -> canonicalise -> batch sharding
+           -> partition -> updates -> plan -> sparse weights -> packed loads -> memory
 
 The graph is verified after every pass; a dump of each can be had for debugging.
 """
@@ -15,10 +15,11 @@ from appliance.compiler.assembly import Parts, assemble
 from appliance.compiler.importer import import_program
 from appliance.compiler.passes.batch_sharding import shard_batch
 from appliance.compiler.passes.canonicalise import canonicalise
+from appliance.compiler.passes.counts import count_from_the_end, count_labels, count_truths
 from appliance.compiler.passes.formats import carry_formats, narrow_values
 from appliance.compiler.passes.normalise import normalise
 from appliance.compiler.passes.partition import partition
-from appliance.compiler.passes.support import check_support
+from appliance.compiler.passes.support import check_support, check_values
 from appliance.compiler.passes.updates import order_updates
 from appliance.compiler.wafer_memory import limit_memory
 from appliance.core.errors import ProgramError
@@ -31,7 +32,7 @@ from appliance.core.plans.plan import Plan, Precision
 from appliance.core.plans.plan import verify as verify_plan
 from appliance.core.plans.sparse.marking import mark_sparse
 
-COMPILER_VERSION: Final = 9
+COMPILER_VERSION: Final = 10
 """Part of every plan's key; raised when the same text would give another plan."""
 
 _KEY_BYTES: Final = 8
@@ -148,8 +149,11 @@ def normal_form(graph: Graph, *, dump: Dump | None = None) -> Graph:
         ProgramError: The program is not supported.
     """
     check_support(graph)
+    check_values(graph)
     graph = normalise(graph)
     _checked("normalise", graph, dump)
+    graph = count_from_the_end(count_truths(count_labels(graph)))
+    _checked("counts", graph, dump)
     return graph
 
 

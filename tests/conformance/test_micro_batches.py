@@ -80,6 +80,6 @@ def test_a_gpt_that_needs_one_and_a_half_wafers_is_split_and_trains():
     assert_same(play(split, golden, num_systems=1), want)
 
 
-def test_batch_statistics_cut_a_step_into_segments():
-    assert len(segments(unsplit("gpt_adamw")[0])) == 1
+def test_the_count_of_labels_and_batch_statistics_cut_a_step_into_segments():
+    assert [len(part) for part in segments(unsplit("gpt_adamw")[0])] == [1, 11]
     assert len(segments(unsplit("cnn_bn_pool")[0])) == 7

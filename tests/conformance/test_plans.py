@@ -64,7 +64,7 @@ def test_a_plan_gives_the_numbers_of_the_cpu_backend(name, num_systems):
 
 
 @pytest.mark.parametrize("precision", list(Precision))
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("op.")])
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(("op.", "omit."))])
 def test_the_number_of_systems_changes_nothing_but_rounding(name, precision):
     plan, golden = load(name, precision)
     tolerance = 1e-6 if precision is Precision.F32 else 2e-2
@@ -93,4 +93,4 @@ def test_layer_steps_hold_one_layers_weights_and_run_both_ways(name):
         names = [step.name for step in plan.layer_steps]
         forward = ["tokens.fwd", "Gpt_1.fwd", "blocks.0.fwd", "blocks.1.fwd", "norm.fwd"]
         backward = ["head.bwd", "norm.bwd", "blocks.1.bwd", "blocks.0.bwd", "tokens.bwd"]
-        assert names == [*forward, "head.fwd", *backward]
+        assert names == ["counts", *forward, "head.fwd", *backward]

@@ -7,6 +7,10 @@ execution (a late layer's weight gradient may come after an early layer's), whic
 
 What MemoryX streams in is loaded anew by every step that uses it; casts, reshapes, transposes and
 broadcasts of it are repeated there, so that no step keeps a weight alive for another.
+
+Sums over the batch tensors alone that a later step waits for, such as the number of labels that
+count, are a step of their own before all others: they arrive while the first layers are computed,
+and a batch in micro-batches keeps nothing but its labels for them.
 """
 
 from collections.abc import Mapping
@@ -16,7 +20,8 @@ from appliance.compiler.passes.batch_sharding import ShardedGraph
 from appliance.compiler.passes.layers import LayerKey, layer_of_module, layer_of_resource
 from appliance.compiler.passes.rewriting import Names, constant_values
 from appliance.compiler.passes.shardings import Sharding
-from appliance.core.ir.graph import Graph, Node
+from appliance.core.ir.graph import Graph, Node, needed_nodes
+from appliance.core.ir.ops import RANDOM_OPS
 from appliance.core.ir.tensors import TensorType
 from appliance.core.plans.plan import STEP_START, LayerStep, Sum
 
@@ -27,6 +32,10 @@ _CHEAP = frozenset(
 
 _SHARED_VIEWS = _CHEAP | {"wsc.ShardSlice"}
 """Ops whose sharded result, made from loaded values alone, shares their memory or is as cheap."""
+
+
+_COUNTS = "counts"
+"""Name of the step that counts batch tensors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +105,7 @@ class _Partitioner:
         self._constant_names: dict[str, str] = {}
         self._deferred: dict[str, Node] = {}
         self._steps: list[_Step] = []
+        self._earliest = 0
         self._by_key: dict[LayerKey, list[int]] = {}
         self._roots: dict[str, tuple[str, ...]] = {}
         self._views = self._find_views()
@@ -106,7 +116,10 @@ class _Partitioner:
         for argument in self._graph.arguments:
             if argument.input_name is not None:
                 self._step_of[argument.name] = 0
+        counting = self._place_counts()
         for node in self._graph.nodes:
+            if node.results[0] in counting:
+                continue
             if node.op == "wsc.Sum":
                 self._place_sum(node)
             elif self._is_wafer(node):
@@ -126,6 +139,45 @@ class _Partitioner:
             types=self._types,
             shardings=self._shardings,
         )
+
+    def _place_counts(self) -> frozenset[str]:
+        """Put what counts batch tensors into a step of its own; return the values it defines."""
+        sums = self._awaited_counts()
+        if not sums:
+            return frozenset()
+        self._new_step(LayerKey(layer=_COUNTS, direction=None))
+        self._earliest = 1
+        placed: set[str] = set()
+        for node in needed_nodes(self._graph.nodes, [node.operands[0] for node in sums]):
+            if self._constant.issuperset(node.results):
+                continue
+            self._append(node, 0)
+            placed.update(node.results)
+        for node in sums:
+            self._place_sum(node)
+            placed.update(node.results)
+        return frozenset(placed)
+
+    def _awaited_counts(self) -> list[Node]:
+        """Return the sums that come of batch tensors alone and that the wafer waits for."""
+        counts = set(self._constant)
+        counts.update(a.name for a in self._graph.arguments if a.input_name is not None)
+        reached: dict[str, frozenset[str]] = {}
+        found: dict[str, Node] = {}
+        awaited: set[str] = set()
+        for node in self._graph.nodes:
+            sources = frozenset[str]().union(*(reached.get(n, frozenset()) for n in node.operands))
+            if node.op == "wsc.Sum":
+                if node.operands[0] in counts:
+                    found[node.results[0]] = node
+                    sources |= {node.results[0]}
+            elif self._is_wafer(node):
+                awaited |= sources
+                if node.op not in RANDOM_OPS and counts.issuperset(node.operands):
+                    counts.update(node.results)
+                continue
+            reached.update(dict.fromkeys(node.results, sources))
+        return [node for name, node in found.items() if name in awaited]
 
     def _is_wafer(self, node: Node) -> bool:
         names = (*node.operands, *node.results)
@@ -200,7 +252,7 @@ class _Partitioner:
         if not inputs and not roots and self._partials.isdisjoint(node.results):
             self._deferred.update(dict.fromkeys(node.results, node))
             return
-        earliest = max([0, *inputs, *(self._available[root] + 1 for root in roots)])
+        earliest = max([self._earliest, *inputs, *(self._available[root] + 1 for root in roots)])
         self._append(node, self._find_step(node, roots, earliest))
 
     def _find_step(self, node: Node, roots: list[str], earliest: int) -> int:

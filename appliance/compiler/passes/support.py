@@ -1,9 +1,10 @@
 """Refusal of what cannot be computed, in the user's terms: module, Python line, shapes."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from appliance.core.errors import ProgramError
-from appliance.core.ir.graph import Graph, Node
+from appliance.core.ir.graph import Argument, Graph, Node
 from appliance.core.ir.ops import SPECS, check_node
 from appliance.core.ir.tensors import TensorType
 
@@ -26,6 +27,8 @@ LOOP_OPS = frozenset({"wsc.NextTokens", "wsc.Position"})
 OURS = "wsc."
 _ONLY_IN_TEXT = frozenset({"DMatMul", "ReduceBias", "Slice"})
 _MAX_LISTED = 20
+_PLACEHOLDER = re.compile(r"placeholder\d+")
+_MODEL_STATE = "state.model."
 
 
 def check_support(graph: Graph) -> None:
@@ -48,6 +51,46 @@ def check_support(graph: Graph) -> None:
         f"Operation {describe(refused[0], graph.types())} is not supported.{also}{more}",
         hint="Express it by other operations of the framework, or open an issue that names it.",
     )
+
+
+def check_values(graph: Graph) -> None:
+    """Refuse a program that reads tensors for which the client will send no value.
+
+    The client names a tensor that is neither state nor batch `placeholder<N>`, and ends the run
+    when it should send it, when systems are already granted.
+
+    Args:
+        graph: The program as imported.
+
+    Raises:
+        ProgramError: Names the first such tensor, the line that reads it, and what to write.
+    """
+    strangers = [a for a in graph.arguments if _PLACEHOLDER.fullmatch(a.resource_name or "")]
+    if not strangers:
+        return
+    names = [a.name for a in strangers]
+    first = next((n for n in graph.nodes if not set(names).isdisjoint(n.operands)), None)
+    where = f" in {first.location}" if first else ""
+    if any((a.resource_name or "").startswith(_MODEL_STATE) for a in graph.arguments):
+        raise ProgramError(
+            f"The step makes {_counted(strangers)} for itself{where}: the client sends no value.",
+            hint=(
+                "Register it with register_buffer in the compiled module, or write "
+                "cstorch.make_constant(tensor) of a CPU tensor. If it is a parameter, make its "
+                "module a part of the one that cstorch.compile takes."
+            ),
+        )
+    raise ProgramError(
+        f"The step calls a module that is not compiled: it reads {_counted(strangers)}{where}, "
+        "and no parameter of the compiled module.",
+        hint="Call what cstorch.compile returned in the step, not the module that it was given.",
+    )
+
+
+def _counted(arguments: Sequence[Argument]) -> str:
+    first = f"{arguments[0].type} ({arguments[0].resource_name})"
+    others = len(arguments) - 1
+    return f"{first} and {others} more" if others else first
 
 
 def check_signatures(graph: Graph) -> None:

@@ -91,7 +91,8 @@ Normalisation; statistics in float32 whatever the element type
         loses default strides, ceil mode and dilation: the shapes say which reading is meant
     Pool (x, dy) {..., gradient: true} -> dx
 Loss
-    SparseSoftmaxCrossEntropyWithLogits (logits, labels) {axis} -> loss, softmax - onehot
+    SparseSoftmaxCrossEntropyWithLogits (logits, labels) {axis} -> loss, softmax - onehot; both
+        are zero where the label is IGNORED_LABEL
     SoftmaxCrossEntropyWithLogits (logits, labels) {axis} -> loss, softmax - labels
 Indexing
     Gather (table, indices) {axis, batch_dims}: result dims: table dims before axis, indices dims
@@ -167,6 +168,9 @@ def _unary(*attributes: str) -> OpSpec:
 def _binary(*attributes: str, dtype: str = "same") -> OpSpec:
     return OpSpec(num_operands=(2,), attributes=attributes, infer=shapes.elementwise, dtype=dtype)
 
+
+IGNORED_LABEL = -100
+"""The label of a row that is left out: PyTorch's default, for which the client writes no mask."""
 
 UNARY = frozenset(
     {

@@ -3,14 +3,15 @@
 A micro-batch is treated like a system: a contiguous part of the batch, whose partial sums are added
 to those of all the others. So a plan runs in micro-batches without change; only the order of layer
 steps differs. All layer steps of a *segment* are run for one micro-batch, then for the next. A
-segment ends before a layer step that loads a result of the segment's sums (batch statistics, a loss
-divided by the number of counted tokens), because such a value exists only after the segment's last
-micro-batch; nearly all programs are one segment. What a later segment reads stays resident for
-every micro-batch.
+segment ends between a layer step whose sums are waited for (batch statistics, the number of labels
+that count) and the one that loads what comes of them, because such a value exists only after the
+segment's last micro-batch. It ends as early as that is possible, since what a later segment reads
+stays resident for every micro-batch.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from appliance.core.errors import UserError
 from appliance.core.ir.sharding import BatchShard, split_batch
@@ -83,16 +84,18 @@ def split_share(shard: BatchShard, count: int) -> tuple[BatchShard, ...]:
 
 
 def segments(plan: Plan) -> tuple[range, ...]:
-    """Return the layer steps of each segment, in order."""
+    """Return the layer steps of each segment, in order; as few segments as possible."""
     available = _available_after(plan)
-    found: list[range] = []
-    start = 0
-    for index, step in enumerate(plan.layer_steps):
-        if any(available.get(name, STEP_START) >= start for name in step.loads):
-            found.append(range(start, index))
-            start = index
-    found.append(range(start, len(plan.layer_steps)))
-    return tuple(found)
+    waits = {
+        (available.get(name, STEP_START), index)
+        for index, step in enumerate(plan.layer_steps)
+        for name in step.loads
+    }
+    starts = [len(plan.layer_steps)]
+    for after, index in sorted(waits, reverse=True):
+        if after != STEP_START and starts[-1] > index:
+            starts.append(after + 1)
+    return tuple(range(start, end) for start, end in pairwise([0, *reversed(starts)]))
 
 
 def visits(plan: Plan, num_systems: int) -> tuple[Visit, ...]:

@@ -4,6 +4,7 @@ import numpy as np
 
 from appliance.core.ir.attributes import integer
 from appliance.core.ir.graph import Node
+from appliance.core.ir.ops import IGNORED_LABEL
 from appliance.numerics.reference.definition import Array, Definition
 
 
@@ -25,16 +26,24 @@ def softmax_cross_entropy(node: Node, logits: Array, labels: Array) -> tuple[Arr
 
 
 def sparse_softmax_cross_entropy(node: Node, logits: Array, labels: Array) -> tuple[Array, Array]:
-    """The same with the index of the only class that counts; an index out of range is an error."""
+    """The same with the index of the only class that counts.
+
+    Both results are zero where the label is `IGNORED_LABEL`; another one out of range is an error.
+    """
     axis = integer(node, "axis")
     size = logits.shape[axis]
-    if ((labels < 0) | (labels >= size)).any():
-        raise ValueError(f"a label is out of range for {size} classes")
-    classes = np.moveaxis(np.broadcast_to(np.arange(size), (*labels.shape, size)), -1, axis)
-    chosen = (classes == np.expand_dims(labels, axis)).astype(np.float64)
+    ignored = labels == IGNORED_LABEL
+    outside = ((labels < 0) | (labels >= size)) & ~ignored
+    if outside.any():
+        raise ValueError(f"label {labels[outside][0]} is out of range for {size} classes")
+    used = np.where(ignored, 0, labels).astype(int)
+    classes = np.moveaxis(np.broadcast_to(np.arange(size), (*used.shape, size)), -1, axis)
+    chosen = (classes == np.expand_dims(used, axis)).astype(np.float64)
     log_probabilities = _log_softmax(logits, axis)
-    loss = -np.take_along_axis(log_probabilities, np.expand_dims(labels, axis).astype(int), axis)
-    return np.squeeze(loss, axis), np.exp(log_probabilities) - chosen
+    loss = -np.take_along_axis(log_probabilities, np.expand_dims(used, axis), axis)
+    gradient = np.exp(log_probabilities) - chosen
+    zero = np.expand_dims(ignored, axis)
+    return np.where(ignored, 0.0, np.squeeze(loss, axis)), np.where(zero, 0.0, gradient)
 
 
 DEFINITIONS: dict[str, Definition] = {

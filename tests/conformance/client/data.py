@@ -100,8 +100,10 @@ class Field:
     """How one tensor of a sample is drawn."""
 
     shape: tuple[int, ...] = ()
-    kind: Literal["normal", "integers", "bits", "prefix_mask"] = "normal"
+    kind: Literal["normal", "integers", "bits", "choices", "prefix_mask"] = "normal"
     """`prefix_mask`: ones up to a random length of at least half, then zeros."""
+    choices: tuple[float, ...] = ()
+    """The numbers that `choices` draws from; one that stands here twice is drawn twice as often."""
     high: int = 2
     """Integers are drawn from 0 to `high` - 1."""
     dtype: torch.dtype = torch.float32
@@ -116,6 +118,9 @@ class Field:
             (length,) = self.shape
             used = int(torch.randint(length // 2, length + 1, (), generator=generator))
             value = (torch.arange(length) < used).int()
+        elif self.kind == "choices":
+            which = torch.randint(0, len(self.choices), self.shape, generator=generator)
+            value = torch.tensor(self.choices)[which]
         else:
             value = torch.randint(0, self.high, self.shape, generator=generator)
         return value.to(self.dtype)

@@ -25,9 +25,6 @@ is `input_` plus its path in the batch joined by underscores (`input_0` in a tup
 a dict becomes `input_input_ids`). An output is `output_` plus the name of the step closure's
 argument. A tied weight has one entry, under the name the program text uses.
 
-A tensor that a step makes for itself is state as well, named `placeholder<N>`, without
-`tf.aliasing_output`.
-
 Only names that occur in the program text are recorded. State that the program returns as it came
 in (running statistics of batch norm: see `carried_over`) has its initial value in `final/`. The
 program's 16-bit values are f32 on the CPU, so compare with 16-bit types carried as f32. A sample
@@ -209,11 +206,6 @@ def strip_paths(text: str) -> str:
     return text
 
 
-def natural_order(name: str) -> int:
-    """Sort `placeholder10` after `placeholder9`."""
-    return int(re.sub(r"\D", "", name))
-
-
 def carried_over(text: str) -> set[str]:
     """Return the state names whose new value is their old one: the function returns its argument.
 
@@ -228,18 +220,9 @@ def carried_over(text: str) -> set[str]:
     }
 
 
-def keep_program_names(
-    text: str, golden: dict[str, np.ndarray], constants: tuple[torch.Tensor, ...]
-) -> dict[str, np.ndarray]:
-    """Drop arrays the program does not name; fail if it names one that is missing.
-
-    A tensor that a step makes itself (`torch.tensor([1, 2], device=x.device)`) is a state argument
-    named `placeholder<N>` that the program never changes. The samples give such values by hand.
-    """
+def keep_program_names(text: str, golden: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Drop arrays the program does not name; fail if it names one that is missing."""
     names = {name for _, name in NAME_IN_PROGRAM.findall(text)}
-    placeholders = sorted((n for n in names if n.startswith("placeholder")), key=natural_order)
-    for name, value in zip(placeholders, constants, strict=True):
-        golden[f"initial/{name}"] = golden[f"final/{name}"] = to_numpy(value)
     kept = {key: value for key, value in golden.items() if key.split("/", 1)[1] in names}
     recorded = {key.split("/", 1)[1] for key in kept}
     missing = sorted(name for name in names - recorded if not name.startswith("output_"))
@@ -261,7 +244,7 @@ def generate(name: str, sample: Sample, out: Path) -> str:
         return "CPU run: " + error
     arrays = dict(np.load(io.BytesIO(raw)))
     try:
-        golden = keep_program_names(program, arrays, sample.constants)
+        golden = keep_program_names(program, arrays)
     except (KeyError, ValueError) as failure:
         return one_line(failure)
     if sample.tolerance:

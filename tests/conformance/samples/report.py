@@ -26,6 +26,7 @@ naming rule; `COVERAGE.md` lists the operations that occur.
 | `op.*` | one operation behind a linear layer, trained for two steps with SGD |
 | `layer.*` | PyTorch layers, likewise |
 | `loss.*` | loss functions on a linear layer |
+| `omit.*` | what PyTorch leaves out silently: labels, padding, empty rows, NaN, kinks |
 | `train.*` | optimizers, schedules, grad scalers and 16-bit formats on a small MLP |
 | `*.forward` | evaluation only, because the client cannot lower the backward pass |
 
@@ -40,8 +41,6 @@ Things to know when comparing:
   a 16-bit constant. These samples have a key `tolerance`.
 * Running statistics of batch norm leave a traced training step as they came in, since the client
   casts them to 16 bits before the op that would update them. `final/` holds what the program says.
-* A tensor that a step makes for itself is a state argument `placeholder<N>` without
-  `tf.aliasing_output` (`op.constant_tensor`).
 * A schedule reports `output_values_<group>`: its value for the next step. Groups that share a value
   share the output of the last of them.
 * Pooling in ceil mode keeps no trace of it but the shape of its result.

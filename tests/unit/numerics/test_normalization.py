@@ -176,14 +176,29 @@ def test_cross_entropy_with_probabilities(seed, rows, classes):
     assert_close(found, [y, gradient])
 
 
-@pytest.mark.parametrize("bad", [-1, -100, 4])
-def test_a_label_out_of_range_is_an_error(bad):
-    logits, labels = numbers(0, (2, 4)), np.array([0, bad])
+@pytest.mark.parametrize("bad", [-1, -99, -101, 4])
+def test_a_label_out_of_range_is_an_error_that_names_it(bad):
+    logits, labels = numbers(0, (3, 4)), np.array([0, -100, bad])
     node = make_node("SparseSoftmaxCrossEntropyWithLogits", logits, labels, axis=1)
-    with pytest.raises(ValueError, match="out of range"):
-        run_reference(node, logits, labels)
-    with pytest.raises(RuntimeError, match="out of bounds"):
-        run_kernel(node, logits, labels)
+    for run in (run_reference, run_kernel):
+        with pytest.raises(ValueError, match=f"label {bad} is out of range for 4 classes"):
+            run(node, logits, labels)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("labels", [[0, -100, 3], [-100, -100, -100]])
+def test_a_row_whose_label_is_ignored_adds_neither_loss_nor_gradient(axis, labels):
+    logits, labels = numbers(0, (3, 4)), np.array(labels)
+    moved = np.moveaxis(logits, 1, axis)
+    node = make_node("SparseSoftmaxCrossEntropyWithLogits", moved, labels, axis=axis)
+    loss, gradient = assert_agree(node, moved, labels, atol=1e-6)
+    flat = torch.from_numpy(labels)
+    y, (expected,) = autograd(
+        lambda x: functional.cross_entropy(x, flat, reduction="none"),
+        np.ones(3, np.float32),
+        logits,
+    )
+    assert_close([loss, gradient], [y, np.moveaxis(expected, 1, axis)])
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""Ways of tuning: DPO against a frozen reference, LoRA, and the learning rates of muP."""
+"""Ways of tuning: DPO against a frozen reference, answers alone, LoRA, and muP's rates."""
 
 from __future__ import annotations
 
 import cerebras.pytorch as cstorch
 import torch
 import torch.nn.functional as F
+from data import Field
 from models import LENGTH, WIDTH, integers
 from torch import nn
 
@@ -79,10 +80,26 @@ def groups_by_width(named_parameters):
     return cstorch.optim.AdamW(groups, lr=1e-2, betas=(0.9, 0.95), eps=1e-8)
 
 
+class Answers(Decoder):
+    """Instruction tuning: of a prompt's tokens no label counts, and neither does the padding."""
+
+    def __init__(self) -> None:
+        super().__init__(LearnedPositions)
+
+    def forward(self, batch: Batch):
+        logits = self.logits(batch["input_ids"])
+        return F.cross_entropy(logits.transpose(1, 2), batch["answers"].long())
+
+
 REJECTED = {"rejected_ids": integers(LENGTH), "rejected_labels": integers(LENGTH)}
+
+ANSWERS = Field(
+    shape=(LENGTH,), kind="choices", choices=(-100, -100, *range(16)), dtype=torch.int32
+)
 
 TUNING = {
     "dpo": Family(build=Dpo, fields={**TOKENS, **REJECTED}),
+    "answers": Family(build=Answers, fields={**TOKENS, "answers": ANSWERS}),
     "lora": Family(build=lora, fields=TOKENS),
     "mup": Family(build=lambda: Mup(LearnedPositions), fields=TOKENS),
 }

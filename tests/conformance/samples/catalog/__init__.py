@@ -8,6 +8,7 @@ from models import GPT, MLP, RECIPES, classify_with_logits
 
 from catalog.layers import ATTENTION, CONVOLUTIONS, NORMALISATION, POOLING, RANDOM
 from catalog.losses import LOSSES
+from catalog.omissions import OMISSIONS
 from catalog.optimizers import TRAINING
 from catalog.pointwise import POINTWISE
 from catalog.reductions import PRODUCTS, REDUCTIONS
@@ -32,6 +33,7 @@ FAMILIES: dict[str, dict[str, Sample]] = {
     "op": POINTWISE | REDUCTIONS | PRODUCTS | MOVEMENT | INDEXING | ROUTING,
     "layer": CONVOLUTIONS | POOLING | NORMALISATION | ATTENTION | RANDOM,
     "loss": LOSSES,
+    "omit": OMISSIONS,
     "train": TRAINING,
 }
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import cerebras.pytorch as cstorch
 import torch
 import torch.nn.functional as F
 from data import Field
@@ -39,9 +40,8 @@ CROSS_ENTROPY = {
         lambda x, labels: F.cross_entropy(x, labels.long(), label_smoothing=0.125), fields=LABEL
     ),
     "cross_entropy_weights": loss(
-        lambda x, labels: F.cross_entropy(x, labels.long(), weight=WEIGHTS.to(x.device)),
+        lambda x, labels: F.cross_entropy(x, labels.long(), weight=cstorch.make_constant(WEIGHTS)),
         fields=LABEL,
-        constants=(WEIGHTS,),
     ),
     "cross_entropy_soft_labels": loss(
         lambda x, target: F.cross_entropy(x, torch.softmax(target, -1)), fields=TARGET
@@ -74,10 +74,9 @@ DISTRIBUTION = {
     ),
     "bce_with_logits_pos_weight": loss(
         lambda x, bit: F.binary_cross_entropy_with_logits(
-            x, bit.float(), pos_weight=WEIGHTS.to(x.device)
+            x, bit.float(), pos_weight=cstorch.make_constant(WEIGHTS)
         ),
         fields={"bit": bits(8)},
-        constants=(WEIGHTS,),
     ),
     "bce": loss(
         lambda x, bit: F.binary_cross_entropy(torch.sigmoid(x.float()), bit.float()),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from recipes import Recipe
 
 
@@ -17,8 +16,6 @@ class Sample:
     training: bool = True
     without_numbers: bool = False
     """The CPU backend's outputs are not comparable: random ops, or the client fails there."""
-    constants: tuple[torch.Tensor, ...] = ()
-    """Tensors that the step makes for itself, in the order in which it makes them."""
     tolerance: float = 0.0
     """Relative difference to expect, where the client replaces a function by an approximation."""
     lost: str = ""

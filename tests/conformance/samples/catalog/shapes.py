@@ -60,7 +60,11 @@ MOVEMENT = {
     "eye": op(lambda x: x * torch.eye(4, device=x.device), shape=(4, 4)),
     "meshgrid": op(lambda x: _with_meshgrid(x), shape=GRID),
     "causal_mask": op(lambda x: x.masked_fill(_future(x), -4.0), shape=(4, 4)),
-    "buffer": op(lambda m, x: x * m.table, make=lambda: _with_buffer(), shape=GRID),
+    "buffer": op(
+        lambda m, x: x * m.table,
+        make=lambda: _with_buffer(torch.arange(12.0).view(3, 4)),
+        shape=GRID,
+    ),
 }
 
 
@@ -85,10 +89,10 @@ def _future(x):
     return torch.triu(ones, diagonal=1) > 0
 
 
-def _with_buffer():
+def _with_buffer(table):
     """Return a module with a buffer, which is a state argument that no step changes."""
     module = nn.Module()
-    module.register_buffer("table", torch.arange(12.0).view(3, 4))
+    module.register_buffer("table", table)
     return module
 
 
@@ -103,16 +107,18 @@ INDEXING = {
         lambda x, i: x * cstorch.nn.functional.one_hot(i.long(), 8).sum(1).to(x.dtype),
         fields={"i": index(3, high=8)},
     ),
-    "constant_tensor": op(lambda x: x * SCALES.to(x.device), shape=GRID, constants=(SCALES,)),
+    "constant_tensor": op(lambda x: x * cstorch.make_constant(SCALES), shape=GRID),
     "one_hot": op(
         lambda x, i: x * F.one_hot(i.long(), 8).sum(1).to(x.dtype), fields={"i": index(3, high=8)}
     ),
     "gather": op(lambda x, i: torch.gather(x, 1, i.long()), fields=ROW),
     "gather_middle_axis": op(lambda x, i: torch.gather(x, 1, i.long()), shape=GRID, fields=ROWS),
     "take_along_dim": op(lambda x, i: torch.take_along_dim(x, i.long(), 1), fields=ROW),
-    "index_select": op(lambda x: torch.index_select(x, 1, THREE.to(x.device)), constants=(THREE,)),
+    "index_select": op(
+        lambda m, x: torch.index_select(x, 1, m.table), make=lambda: _with_buffer(THREE)
+    ),
     "index_add": op(
-        lambda x: torch.index_add(x, 1, THREE.to(x.device), x[:, :3]), constants=(THREE,)
+        lambda x, i: torch.index_add(x, 1, i[0].long(), x[:, :3]), fields={"i": index(3, high=8)}
     ),
     "index_one_list": op(lambda x, i: x[:, i[0].long()], fields=ROW),
     "index_two_lists": op(
@@ -149,7 +155,6 @@ INDEXING = {
     ),
     "bucketize": op(
         lambda x, v: x * torch.bucketize(v, EDGES.to(v.device)),
-        constants=(EDGES,),
         fields={"v": normal(8)},
     ),
     "nonzero": op(lambda x: torch.nonzero(x).float()),

@@ -1,0 +1,54 @@
+"""Programs that the client could not run are refused when they are compiled, by module and line."""
+
+import pytest
+
+from appliance.compiler.pipeline import compile_program
+from appliance.core.errors import ProgramError
+from appliance.core.plans.plan import Precision
+
+PROGRAM = """module {{
+  func @graph(%x: tensor<4x8xf32> {{cs.input_name = "input_0"}}, {arguments})
+      -> (tensor<4x8xf32> {{cs.output_name = "output_y"}}) {{
+    %0 = cirh.BroadcastInDim %made {{broadcast_dimensions = dense<1> : tensor<1xi64>}}
+      : (tensor<8xf32>) -> tensor<4x8xf32> loc("net.fwd/aten::add"(
+        callsite("forward"("train.py":12:0) at "step"("train.py":30:0))))
+    %1 = cirh.Add %x, %0 : tensor<4x8xf32>
+    return %1 : tensor<4x8xf32>
+  }}
+}}
+"""
+MADE = '%made: tensor<8xf32> {tf.resource_name = "placeholder10"}'
+OTHER = '%other: tensor<2xf32> {tf.resource_name = "placeholder9"}'
+BUFFER = '%made: tensor<8xf32> {tf.resource_name = "state.model.offset"}'
+WEIGHT = '%w: tensor<8xf32> {tf.resource_name = "state.model.placeholder3"}'
+STEPS = '%n: tensor<8xf32> {tf.resource_name = "state.optimizer.state.0.step"}'
+
+
+def compile_with(*arguments):
+    text = PROGRAM.format(arguments=", ".join(arguments))
+    return compile_program(text, batch_size=4, precision=Precision.F32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says", "remedy"),
+    [
+        (
+            [MADE, WEIGHT],
+            ["tensor<8xf32> (placeholder10)", "net.fwd (train.py:12)"],
+            "make_constant",
+        ),
+        ([OTHER, MADE, WEIGHT], ["tensor<2xf32> (placeholder9) and 1 more"], "register_buffer"),
+        ([MADE], ["not compiled", "net.fwd (train.py:12)"], "cstorch.compile returned"),
+        ([MADE, STEPS], ["not compiled"], "cstorch.compile returned"),
+    ],
+)
+def test_a_tensor_for_which_the_client_has_no_value_is_refused(arguments, says, remedy):
+    with pytest.raises(ProgramError) as refusal:
+        compile_with(*arguments)
+    for words in says:
+        assert words in refusal.value.message
+    assert remedy in (refusal.value.hint or "")
+
+
+def test_a_buffer_of_the_module_is_state_whatever_its_name():
+    assert compile_with(BUFFER, WEIGHT).layer_steps
