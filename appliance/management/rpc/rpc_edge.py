@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import grpc
 import grpc.aio
@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # generic in its stubs alone
 # `Any`: gRPC's handlers take and return whatever message their method has.
 _Any = Any
 _Handler = Callable[..., Any]
-_Read = Callable[[AsyncIterator[Any], Any, str], Awaitable[Any]]
+_Read = Callable[[AsyncIterator[Any], Any, "_Reader"], Awaitable[Any]]
 
 ENTRY_POINT = "grpc"
 """The name of this entry point in the audit trail."""
@@ -73,6 +73,8 @@ CLIENT_OPTIONS = (
 _FIRST_SECONDS = 30.0
 _LEAST_BYTES_PER_SECOND = 1 << 18
 """A message has to arrive as if it were sent so fast, after so many seconds."""
+_STRANGER_SECONDS = 10.0
+"""How long a caller who has proved nothing may take instead, also to have a message read at all."""
 _SILENT_SECONDS = 300.0
 """How long a stream of messages may be silent; clients beat every ten seconds."""
 
@@ -209,19 +211,31 @@ class RpcEdge(grpc.aio.ServerInterceptor):
 
         return stream
 
-    async def _one(self, _: _Any, context: _Any, reader: str, *, limit: int | None) -> _Any:
+    async def _one(self, _: _Any, context: _Any, reader: "_Reader", *, limit: int | None) -> _Any:
         """Return the one message of a call, which has to come in its time."""
-        seconds = _FIRST_SECONDS + (limit or 0) / _LEAST_BYTES_PER_SECOND
-        if reader and not self._places.take(reader):
-            await self._places.wait(reader)
+        seconds = reader.first_seconds + (limit or 0) / _LEAST_BYTES_PER_SECOND
+        key = reader.key
+        if key and not self._places.take(key):
+            await self._wait_for_place(reader, seconds)
         try:
             message = await _read_within(context, seconds)
         finally:
-            if reader:
-                self._places.give_back(reader)
+            if key:
+                self._places.give_back(key)
         if message is grpc.aio.EOF:
             raise UserError("The call carries no message.")
         return _readable(message)
+
+    async def _wait_for_place(self, reader: "_Reader", seconds: float) -> None:
+        """Wait until a message may be read; a caller who has proved nothing waits so long."""
+        try:
+            async with asyncio.timeout(seconds if reader.is_stranger else None):
+                await self._places.wait(reader.key)
+        except TimeoutError:
+            raise TooSlowError(
+                f"So many calls of this connection wait that none was read for {seconds:.0f} "
+                "seconds."
+            ) from None
 
     async def _in_thread(self, function: _Handler, *arguments: _Any) -> _Any:
         loop = asyncio.get_running_loop()
@@ -370,13 +384,14 @@ async def _read_within(context: _Any, seconds: float) -> _Any:
         timer.cancel()
 
 
-async def _stream_of(requests: AsyncIterator[_Any], _: _Any, __: str) -> AsyncIterator[_Any]:
+async def _stream_of(
+    requests: AsyncIterator[_Any], _: _Any, reader: "_Reader"
+) -> AsyncIterator[_Any]:
     """Return a stream of messages of which every one can be read and comes in its time."""
-    return _readable_stream(requests)
+    return _readable_stream(requests, reader.first_seconds)
 
 
-async def _readable_stream(requests: AsyncIterator[_Any]) -> AsyncIterator[_Any]:
-    seconds = _FIRST_SECONDS
+async def _readable_stream(requests: AsyncIterator[_Any], seconds: float) -> AsyncIterator[_Any]:
     while True:
         try:
             async with asyncio.timeout(seconds):
@@ -395,13 +410,29 @@ def _readable(request: _Any) -> _Any:
     return request
 
 
-def _reader(entered: Entered | None, context: _Any) -> str:
-    """Return whose message is to be read: a user's, or some connection's; empty for our own."""
+class _Reader(NamedTuple):
+    """Whose message is to be read.
+
+    Attributes:
+        key: A user, or some connection; empty for one of our own.
+        is_stranger: Whether nobody has proved who it is.
+    """
+
+    key: str
+    is_stranger: bool
+
+    @property
+    def first_seconds(self) -> float:
+        """How long the first message may take, before its length counts."""
+        return _STRANGER_SECONDS if self.is_stranger else _FIRST_SECONDS
+
+
+def _reader(entered: Entered | None, context: _Any) -> _Reader:
     if entered is None:
-        return ""
+        return _Reader("", is_stranger=False)
     if entered.principal is None:
-        return str(context.peer())
-    return f"uid {entered.principal.user.uid}"
+        return _Reader(str(context.peer()), is_stranger=True)
+    return _Reader(f"uid {entered.principal.user.uid}", is_stranger=False)
 
 
 def _span(method: str, context: _Any) -> AbstractContextManager[None]:

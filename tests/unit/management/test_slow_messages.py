@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from appliance.core.errors import TooSlowError
-from appliance.management.rpc.rpc_edge import _read_within
+from appliance.management.rpc import rpc_edge
+from appliance.management.rpc.concurrent_reads import NUM_PLACES
+from appliance.management.rpc.rpc_edge import RpcEdge, _read_within, _Reader, _stream_of
 
 
 class Context:
@@ -51,3 +53,57 @@ def test_a_call_that_somebody_cancels_is_cancelled_also_at_the_end_of_its_time(s
             await reading
 
     asyncio.run(run())
+
+
+class Calls:
+    """Calls of one connection whose caller has proved nothing, or of a user."""
+
+    def __init__(self, monkeypatch, *, is_stranger):
+        monkeypatch.setattr(rpc_edge, "_STRANGER_SECONDS", 0.01)
+        self.edge = RpcEdge(None, None, None, None)
+        self.reader = _Reader("somebody", is_stranger=is_stranger)
+
+    def read(self, context):
+        return asyncio.create_task(self.edge._one(None, context, self.reader, limit=0))
+
+
+def test_a_caller_who_has_proved_nothing_holds_no_place_and_no_call_by_sending_nothing(monkeypatch):
+    async def run():
+        calls = Calls(monkeypatch, is_stranger=True)
+        silent = [calls.read(Context()) for _ in range(NUM_PLACES + 100)]
+        done, waiting = await asyncio.wait(silent, timeout=60)
+        assert not waiting
+        assert {type(each.exception()) for each in done} == {TooSlowError}
+        last = Context()
+        last.sent.set_result("message")
+        return await calls.read(last)
+
+    assert asyncio.run(run()) == "message"
+
+
+def test_a_stream_of_a_stranger_that_sends_nothing_ends(monkeypatch):
+    async def nothing():
+        await asyncio.get_running_loop().create_future()
+        yield
+
+    async def run():
+        calls = Calls(monkeypatch, is_stranger=True)
+        messages = await _stream_of(nothing(), None, calls.reader)
+        with pytest.raises(TooSlowError, match="Nothing has come for 0 seconds"):
+            await anext(messages)
+
+    asyncio.run(run())
+
+
+def test_a_user_waits_for_a_place_as_long_as_it_takes(monkeypatch):
+    async def run():
+        calls = Calls(monkeypatch, is_stranger=False)
+        contexts = [Context() for _ in range(NUM_PLACES + 1)]
+        reading = [calls.read(each) for each in contexts]
+        await asyncio.sleep(0.05)
+        assert not any(each.done() for each in reading)
+        for each in contexts:
+            each.sent.set_result("message")
+        return set(await asyncio.gather(*reading))
+
+    assert asyncio.run(run()) == {"message"}
