@@ -127,7 +127,7 @@ class ClassBuilder:
             "dsr_loads": (),
             "handlers": (),
             "symbols": (),
-            "config_writes": (),
+            "initial_services": (),
         } | self.extra
         return CodeClass(
             file="pe.csl",

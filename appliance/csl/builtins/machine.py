@@ -13,6 +13,7 @@ from appliance.csl.builtins.registry import (
     type_argument,
 )
 from appliance.csl.builtins.vectors.dsds import as_u16
+from appliance.csl.program.code import InitialService
 from appliance.csl.program.operands import Constant, Operand
 from appliance.csl.program.operations import INTRINSICS, Intrinsic
 from appliance.csl.program.registers import is_register, unknown_register
@@ -38,6 +39,10 @@ KNOWN_FUNCTIONS: dict[str, Callable[..., float]] = {
     "scale": math.ldexp,
 }
 """Services that also work on numbers known at compile time."""
+
+
+AT_START = frozenset(("task_priority", "main_thread_priority"))
+"""Services that a comptime block may ask for; every PE with the code does so before it starts."""
 
 
 def _known_function(
@@ -118,10 +123,21 @@ def _set_config(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> 
     if frame.builder is None:
         assert isinstance(address, Const)
         assert isinstance(value, Const)
-        world.config_writes.append((address.value, value.value))
+        world.initial_services.append(InitialService("config_write", (address.value, value.value)))
         return VOID
     operands = (operand_of(address, node, frame), operand_of(value, node, frame))
     return _emit("config_write", t.VOID, operands, node, frame)
+
+
+@builtin("control_mask", 1)
+def _control_mask(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    """`@control_mask(u16)`, for `<tile_config>`: not simulated where a DSD would apply it."""
+    if not frame.module.unit.is_library:
+        frame.fail(node, "there is no builtin '@control_mask'; import <tile_config>")
+    world = code_world(node, frame)
+    argument(node, 0, frame, t.U16)
+    world.control_mask = world.control_mask or (frame, node)
+    return VOID
 
 
 @builtin("intrinsic", 2, MANY)
@@ -136,6 +152,10 @@ def _intrinsic(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> V
     numbers_known = [value.value for value in values if isinstance(value, Const)]
     if name in KNOWN_FUNCTIONS and len(numbers_known) == len(values):
         return Const(result, _known_function(name, result, numbers_known, node, frame))
+    if name in AT_START and frame.builder is None:
+        numbers_given = tuple([int(value.value) for value in values if isinstance(value, Const)])
+        code_world(node, frame).initial_services.append(InitialService(name, numbers_given))
+        return VOID
     needs_code(node, frame, f"'{name}'")
     operands: list[Operand] = []
     for at, value in enumerate(values, 2):

@@ -150,6 +150,14 @@ class Handler:
 
 
 @dataclass(frozen=True, slots=True)
+class InitialService:
+    """A service of `INTRINSICS` that every PE asks for before it starts, with its arguments."""
+
+    name: str
+    arguments: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Export:
     """`@export_symbol`: an entry of out_rpc.json as this class has it."""
 
@@ -183,7 +191,7 @@ class CodeClass:
     handlers: tuple[Handler, ...]
     exports: tuple[Export, ...]
     symbols: tuple[MemorySymbol, ...]
-    config_writes: tuple[tuple[int, int], ...]
-    """`@set_config` at comptime: word address and value, in order."""
+    initial_services: tuple[InitialService, ...]
+    """What comptime blocks ask for, `@set_config` too, in order."""
     memory_end: int
     """First byte address that nothing occupies."""

@@ -183,7 +183,7 @@ class MapInput:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """`@map`: calls `function` per element, until the first stepping input ends.
+    """`@map`: calls `function` per element, until the first stepping operand ends.
 
     The result goes to the next element of `output`, or to a `Place`, or nowhere.
     """
@@ -228,6 +228,8 @@ INTRINSICS: dict[str, str] = {
     "switch_set": "(color u16, position u16, rx u16, tx u16): bits, 0 keeps that side",
     "switch_ring_mode": "(color u16, on bool)",
     "switch_pop_mode": "(color u16, mode u16): 0 no_pop, 1 always, 2 on_advance, 3 on_advance_nop",
+    "switch_set_position": "(color u16, position u16): 0 to 3",
+    "get_routes": "(color u16) u16: rx of position 0 in the low byte, tx in the high one",
     "teardown_exit": "(color u16): traffic of the color goes on in this router",
     "teardown_pending": "(color u16) bool: whether the color is in teardown in this router",
     "filter_set_active": "(color u16, on bool)",

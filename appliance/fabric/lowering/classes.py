@@ -10,6 +10,7 @@ from appliance.csl.program import (
     CodeClass,
     Fifo,
     InitialDsrLoad,
+    InitialService,
     LoadDsr,
     Target,
     TargetKind,
@@ -100,12 +101,12 @@ def _lay_out_windows(context: ClassContext, groups: list[int | None]) -> None:
 
 def _lower_start(context: ClassContext) -> int:
     """Emit what top-level comptime blocks write and load: code that every PE runs first."""
-    loads, writes = context.source.dsr_loads, context.source.config_writes
-    if not loads and not writes:
+    loads, services = context.source.dsr_loads, context.source.initial_services
+    if not loads and not services:
         return NONE_32
     start = context.code.here
-    for address, value in writes:
-        _write_register(context, address, value)
+    for service in services:
+        _ask(context, service)
     window = Window(first=0, num_registers=0, return_slot=0, is_recursive=False)
     body = Body(context=context, function=None, number=0, window=window)
     for load in loads:
@@ -114,12 +115,13 @@ def _lower_start(context: ClassContext) -> int:
     return start
 
 
-def _write_register(context: ClassContext, address: int, value: int) -> None:
-    """Emit a write of a configuration register that takes no time."""
-    staging, unused = context.frame.reserve(2), context.frame.reserve(1)
-    for number, word in enumerate((address, value)):
+def _ask(context: ClassContext, service: InitialService) -> None:
+    """Emit a service that takes no time."""
+    staging = context.frame.reserve(len(service.arguments))
+    unused = context.frame.reserve(1)
+    for number, word in enumerate(service.arguments):
         context.code.emit(Op.MOV, staging + number, context.frame.constant(word))
-    context.code.emit(Op.INTRINSIC, unused, staging, imm=SERVICES.index("config_write"))
+    context.code.emit(Op.INTRINSIC, unused, staging, imm=SERVICES.index(service.name))
 
 
 def _as_instruction(load: InitialDsrLoad) -> LoadDsr:

@@ -83,6 +83,11 @@ static void set_switch(Machine *m, Pe *pe, u32 color, u32 position, u32 rx, u32 
     select_position(r);
 }
 
+static u64 routes_of(const Pe *pe, u32 color) {
+    const Route *r = find_route(pe, color);
+    return r ? r->config.rx | (u64)r->config.tx << 8 : 0;
+}
+
 static void configure_route(Machine *m, Pe *pe, u32 number, const u64 *a) {
     Route *r = route_of(m, pe, (u32)a[0] % NUM_COLORS);
     switch (number) {
@@ -92,6 +97,7 @@ static void configure_route(Machine *m, Pe *pe, u32 number, const u64 *a) {
     case SERVICE_switch_set: set_switch(m, pe, (u32)a[0] % NUM_COLORS, (u32)a[1], (u32)a[2], (u32)a[3]); break;
     case SERVICE_switch_ring_mode: r->config.ring = a[1] != 0; break;
     case SERVICE_switch_pop_mode: r->config.pop_mode = (u8)a[1]; break;
+    case SERVICE_switch_set_position: r->config.position = (u8)(a[1] & 3); break;
     case SERVICE_teardown_exit:
         r->config.teardown = 0;
         pe->teardown_pending &= ~(1u << r->config.color);
@@ -187,6 +193,7 @@ static u64 serve(Machine *m, Pe *pe, const Instruction *i, u64 now) {
     const u64 *a = pe->frame + i->b;
     const u32 number = (u32)i->imm;
     if (number >= SERVICE_set_routes && number <= SERVICE_filter_set_range) {
+        if (number == SERVICE_get_routes) return routes_of(pe, (u32)a[0] % NUM_COLORS);
         if (number == SERVICE_teardown_pending) return pe->teardown_pending >> (a[0] & 31) & 1;
         configure_route(m, pe, number, a);
         return 0;

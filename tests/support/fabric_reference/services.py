@@ -150,6 +150,8 @@ class Services:
         if name == "teardown_pending":
             return int(color in self.router.torn_down)
         route = self.router.route(color)
+        if name == "get_routes":
+            return route.rx_at[0] | route.tx_at[0] << 8
         match name:
             case "set_routes":
                 route.rx_at[0], route.tx_at[0], route.is_used = values[0], values[1], True
@@ -166,6 +168,8 @@ class Services:
         match name:
             case "switch_clear_position":
                 route.position = 0
+            case "switch_set_position":
+                route.position = values[0] & 3
             case "switch_invalidate":
                 route.valid.clear()
             case "switch_set":

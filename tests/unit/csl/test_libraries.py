@@ -71,7 +71,7 @@ fn numbers() void {
   x = math.floor(x) + math.ceil_f32(x) + math.fscale(x, i) + math.sig(x) + math.invsqrt(x);
   h = math.sqrt(h) + math.abs_f16(h) + math.min_f16(h, h) + math.exp_f16(h);
   b = math.isInf(x) or math.isFinite_f16(h) or math.signbit(x) or math.isSignaling(x);
-  x = random.random_f32(0.0, 1.0) + random.random_normal_f32(0.0, 1.0);
+  x = random.random_f32(0.0, 1.0) + random.random_normal_f32();
   h = random.random_f16(0.0, 1.0);
   u = random.random_pow_u32(5);
   random.set_global_prng_seed(u);

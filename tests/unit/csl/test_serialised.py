@@ -28,6 +28,7 @@ from appliance.csl.program import (
     Filter,
     Function,
     Grid,
+    InitialService,
     MemoryDescriptor,
     Move,
     OperationSettings,
@@ -122,7 +123,7 @@ def _class(function: Function, file: str) -> CodeClass:
         handlers=(),
         exports=(Export("x", 64, None),),
         symbols=(),
-        config_writes=((0x100, 7),),
+        initial_services=(InitialService("config_write", (0x100, 7)),),
         memory_end=128,
     )
 
