@@ -285,10 +285,14 @@ class ExpressionParser(Cursor):
 
     def _aggregate(self) -> tree.Expression:
         start = self.token.start
+        prefix = self.token.text
         packed = self.accept("packed")
+        if not packed:
+            self.accept("extern")  # the layout that every struct has
         kind = self.advance().text
         if kind not in ("struct", "union"):
-            raise self.error("expected 'struct' or 'union' after 'packed'", start, start + 6)
+            text = f"expected 'struct' or 'union' after '{prefix}'"
+            raise self.error(text, start, start + len(prefix))
         self.expect("{")
         fields: list[tree.FieldType] = []
         while not self.sees("}"):
@@ -336,7 +340,7 @@ class ExpressionParser(Cursor):
 
 
 _LITERALS = frozenset((TokenKind.INT, TokenKind.FLOAT, TokenKind.STRING, TokenKind.CHARACTER))
-_TYPE_PREFIXES = frozenset(("*", "[", "fn", "task", "struct", "union", "packed", "enum"))
+_TYPE_PREFIXES = frozenset(("*", "[", "fn", "task", "struct", "union", "packed", "extern", "enum"))
 _PRIMARIES = {
     "(": ExpressionParser._parenthesised,
     ".{": ExpressionParser._anonymous,
@@ -351,5 +355,6 @@ _PRIMARIES = {
     "struct": ExpressionParser._aggregate,
     "union": ExpressionParser._aggregate,
     "packed": ExpressionParser._aggregate,
+    "extern": ExpressionParser._aggregate,
     "enum": ExpressionParser._enum,
 }

@@ -78,7 +78,7 @@ AT_THE_TOP = [
     ("const z = @range_start(range);",
      "const z = $$@range_start(1);", "'@range_start' needs a range"),
     # Identifiers.
-    ("const z = @get_color(23);", "const z = @get_color($$32);", "color 32 is outside 0 to 31"),
+    ("const z = @get_color(23);", "const z = @get_color($$33);", "color 33 is outside 0 to 32"),
     ("const z = @get_data_task_id(red);",
      "const z = @get_data_task_id($$iq);", "a data task id of wse2 needs a value of type 'color'"),
     ("const z = @get_dsr(dsr_dest, 1);",

@@ -15,6 +15,7 @@ from appliance.csl.semantics.values.values import (
     Value,
     anonymous,
     fields_of,
+    raw_element,
     type_value,
 )
 from appliance.csl.syntax import tree
@@ -43,7 +44,7 @@ def _constants(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> V
     value = coerce(value, type_.element, node.arguments[1], frame, "@constants")
     frame.spend_value(node, type_)
     if isinstance(value, Const):
-        return Const(type_, [value.value] * type_.count)
+        return Const(type_, [raw_element(value, type_.element)] * type_.count)
     assert isinstance(value, Runtime)
     assert frame.builder is not None
     position = frame.position(node)

@@ -266,3 +266,62 @@ def _range_part(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> 
         return Const(value.type.element, value.value[at])
     assert isinstance(value, Mixed)
     return value.fields[at]
+
+
+# Questions that `<types>` answers.
+
+
+@builtin("type_kind", 1)
+def _type_kind(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    """`@type_kind(T)`, for libraries: what kind of type, as a string."""
+    type_ = _asked_type(node, frame)
+    if isinstance(type_, t.IntType):
+        name = "int" if type_.signed else "uint"
+    elif isinstance(type_, t.StructType | t.PackedType):
+        name = "union" if type_.is_union else "struct"
+    elif type_ is t.FIFO:
+        name = "fifo"
+    else:
+        name = _KINDS.get(type(type_), type_.name)
+    return Const(t.STRING, name.encode())
+
+
+_KINDS: dict[type, str] = {
+    t.FloatType: "float",
+    t.EnumType: "enum",
+    t.ArrayType: "array",
+    t.PointerType: "pointer",
+    t.FunctionType: "function",
+    t.DsdType: "dsd",
+    t.DsrType: "dsr",
+    t.HandleType: "handle",
+}
+
+
+@builtin("type_bytes", 1)
+def _type_bytes(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    """`@type_bytes(T)`, for libraries: what a value takes in memory."""
+    type_ = _asked_type(node, frame)
+    if t.is_comptime_only(type_):
+        frame.fail(node.arguments[0], f"a value of type '{type_}' is not in memory")
+    return Const(t.COMPTIME_INT, t.size_of(type_))
+
+
+@builtin("type_bits", 1)
+def _type_bits(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    """`@type_bits(T)`, for libraries: the width of a number, or of what it takes in memory."""
+    type_ = _asked_type(node, frame)
+    base = type_.base if isinstance(type_, t.EnumType) else type_
+    if isinstance(base, t.IntType | t.FloatType | t.PackedType):
+        return Const(t.COMPTIME_INT, base.bits)
+    if type_ is t.BOOL:
+        return Const(t.COMPTIME_INT, 1)
+    if t.is_comptime_only(type_):
+        frame.fail(node.arguments[0], f"a value of type '{type_}' has no width")
+    return Const(t.COMPTIME_INT, 8 * t.size_of(type_))
+
+
+def _asked_type(node: tree.BuiltinCall, frame: Frame) -> Type:
+    if not frame.module.unit.is_library:
+        frame.fail(node, f"there is no builtin '@{node.name}'; import <types>")
+    return type_argument(node, 0, frame)

@@ -7,6 +7,7 @@ from appliance.csl.builtins.registry import (
     builtin,
     code_world,
     known_argument,
+    settings_argument,
     tile_world,
 )
 from appliance.csl.program.code import TaskBinding, TaskKind
@@ -15,6 +16,7 @@ from appliance.csl.program.operations import Activate, SetBlocked, Target, Targe
 from appliance.csl.program.types import Scalar
 from appliance.csl.semantics.context.frames import Frame, FunctionValue
 from appliance.csl.semantics.expressions.evaluate import operand_of
+from appliance.csl.semantics.results.rotation import rotation
 from appliance.csl.semantics.results.tile import TileWorld
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import Type
@@ -42,26 +44,82 @@ TARGETS: dict[Type, TargetKind] = {
 def _bind(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     world = tile_world(node, frame)
     wanted, kind, target = _KINDS[node.name]
-    task = known_argument(node, 0, frame, "a task")
+    task = _task(node, 0, frame)
     id_ = known_argument(node, 1, frame, "the id of a task")
-    if not isinstance(task.value, FunctionValue) or not task.value.node.is_task:
-        frame.fail(node.arguments[0], f"'@{node.name}' needs a task, got '{task.type}'")
     if id_.type is not wanted:
         frame.fail(node.arguments[1], f"expected type '{wanted}', got: '{id_.type}'")
+    _check_id(world, kind, target, id_, node, frame, at=1, name=task.node.name)
+    bits = _argument_bits(task, kind, node, frame)
+    function = world.function_index(task, frame, node.arguments[0])
+    world.bound[target, id_.value] = task.node.name
+    world.tasks.append(TaskBinding(kind, id_.value, function, bits, frame.position(node)))
+    return VOID
+
+
+def _task(node: tree.BuiltinCall, at: int, frame: Frame) -> FunctionValue:
+    task = known_argument(node, at, frame, "a task")
+    if not isinstance(task.value, FunctionValue) or not task.value.node.is_task:
+        frame.fail(node.arguments[at], f"'@{node.name}' needs a task, got '{task.type}'")
+    return task.value
+
+
+def _check_id(
+    world: TileWorld,
+    kind: TaskKind,
+    target: TargetKind,
+    id_: Const,
+    node: tree.BuiltinCall,
+    frame: Frame,
+    *,
+    at: int,
+    name: str,
+) -> None:
+    """The id is free for a task."""
     if kind is TaskKind.DATA and id_.value >= NUM_COLORS:
-        frame.fail(node.arguments[1], f"no data comes on color {id_.value}; colors are 0 to 23")
-    check_free_task(target, id_.value, node.arguments[1], frame)
+        frame.fail(node.arguments[at], f"no data comes on color {id_.value}; colors are 0 to 23")
+    check_free_task(target, id_.value, node.arguments[at], frame)
     key = (target, id_.value)
-    name = task.value.node.name
     if key in world.bound:
         frame.fail(node, f"{kind} task id {id_.value} is already bound to '{world.bound[key]}'")
     if kind is TaskKind.LOCAL and id_.value == 29 and "teardown" in {k for k, _ in world.handlers}:
         frame.fail(node, "local task id 29 belongs to the teardown handler")
     _check_shared_ids(world, target, id_.value, name, node, frame)
-    bits = _argument_bits(task.value, kind, node, frame)
-    function = world.function_index(task.value, frame, node.arguments[0])
-    world.bound[key] = name
-    world.tasks.append(TaskBinding(kind, id_.value, function, bits, frame.position(node)))
+
+
+@builtin("bind_rotating_tasks", 4)
+def _bind_rotating(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    """Binds a main task, and one that has the turn after each `limit` starts of it."""
+    world = tile_world(node, frame)
+    if not world.session.is_wse3:
+        frame.fail(node, "'@bind_rotating_tasks' exists on wse3 only")
+    main, alternate = _task(node, 0, frame), _task(node, 1, frame)
+    id_ = known_argument(node, 2, frame, "the id of a task")
+    kinds = {kind[0]: kind[1:] for kind in _KINDS.values() if kind[1] is not TaskKind.CONTROL}
+    if id_.type not in kinds:
+        text = f"expected type 'data_task_id' or 'local_task_id', got: '{id_.type}'"
+        frame.fail(node.arguments[2], text)
+    kind, target = kinds[id_.type]
+    settings = settings_argument(node, 3, frame, f"'@{node.name}'")
+    limit = settings.take_int("limit")
+    settings.finish(("limit",))
+    if limit is None or not 1 <= limit <= t.U16.high:
+        given = "no" if limit is None else f"{limit} as"
+        text = f"'@{node.name}' needs '.limit' from 1 to {t.U16.high}, got {given} limit"
+        frame.fail(node.arguments[3], text)
+    _check_id(world, kind, target, id_, node, frame, at=2, name=main.node.name)
+    bits = _argument_bits(main, kind, node, frame)
+    if alternate.node.parameters:
+        frame.fail(node.arguments[1], f"alternate task '{alternate.node.name}' takes no arguments")
+    numbers = [
+        world.function_index(task, frame, node.arguments[at])
+        for at, task in enumerate((main, alternate))
+    ]
+    types = world.job_types(numbers[0])
+    position = frame.position(node)
+    function = rotation(world, main, types, (numbers[0], numbers[1]), limit, position)
+    world.stand_ins.update(dict.fromkeys(numbers, function))
+    world.bound[target, id_.value] = main.node.name
+    world.tasks.append(TaskBinding(kind, id_.value, function, bits, position))
     return VOID
 
 

@@ -13,7 +13,10 @@ from appliance.csl.diagnostics import Note, did_you_mean
 from appliance.csl.program.code import Export
 from appliance.csl.program.placement import RpcSymbol
 from appliance.csl.semantics.context.frames import Frame, FunctionValue
-from appliance.csl.semantics.expressions.places import in_memory, place_of
+from appliance.csl.semantics.expressions.access import load
+from appliance.csl.semantics.expressions.evaluate import is_integer, needs_code, operand_of
+from appliance.csl.semantics.expressions.places import element_of, in_memory, place_of
+from appliance.csl.semantics.results.tile import TileWorld
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.place_kinds import Fixed, Memory
 from appliance.csl.semantics.values.types import Type
@@ -76,15 +79,43 @@ def _is_argument(type_: Type) -> bool:
 
 
 def _check_data_type(type_: Type, node: tree.BuiltinCall, frame: Frame) -> None:
+    is_pointer = isinstance(type_, t.PointerType)
     target = type_.target if isinstance(type_, t.PointerType) else type_
-    if isinstance(target, t.ArrayType):
+    is_old = frame.world.session.options.dialect != "2.10"
+    if is_pointer and isinstance(target, t.ArrayType):
         target = target.element
-    is_number = _is_argument(target) or target is frame.world.session.half
-    if not is_number or isinstance(type_, t.ArrayType):
-        frame.fail(
-            node.arguments[1],
-            f"'{type_}' cannot be exported; pointers to 16- and 32-bit numbers can",
-        )
+    if is_pointer and isinstance(target, t.StructType):
+        fits = _has_layout(target, is_old=is_old)
+    else:
+        fits = _is_data(target, is_old=is_old)
+    if not fits:
+        text = f"'{type_}' cannot be exported; numbers of 16 and 32 bits, and pointers to them or"
+        frame.fail(node.arguments[1], f"{text} to structs of them can")
+
+
+def _is_data(type_: Type, *, is_old: bool) -> bool:
+    """Whether the host can read and write numbers of a type; 2.10 keeps to words of 16 bits."""
+    if isinstance(type_, t.FloatType):
+        return type_.machine is not None
+    if isinstance(type_, t.PackedType):
+        return type_.bits in (16, 32)
+    return isinstance(type_, t.IntType) and (
+        type_.bits in (16, 32) or (is_old and type_.bits in (8, 64))
+    )
+
+
+def _has_layout(type_: t.StructType, *, is_old: bool) -> bool:
+    """Whether a struct is made of such numbers, and of pointers, enums and structs of them."""
+    for field in type_.field_types:
+        part = field.element if isinstance(field, t.ArrayType) else field
+        if isinstance(part, t.StructType):
+            if not _has_layout(part, is_old=is_old):
+                return False
+        elif isinstance(part, t.PointerType):
+            continue
+        elif not _is_data(part.base if isinstance(part, t.EnumType) else part, is_old=is_old):
+            return False
+    return True
 
 
 def rpc_type(type_: Type) -> str:
@@ -182,3 +213,38 @@ def _get_symbol_id(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
 def _has_exported_tensors(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     declared = getattr(frame.world, "declared_exports", {})
     return boolean(any(isinstance(type_, t.PointerType) for type_, _ in declared.values()))
+
+
+@builtin("get_tensor_ptr", 1)
+def _get_tensor_ptr(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    world = _with_symbols(node, frame)
+    if not any(isinstance(type_, t.PointerType) for type_, _ in world.declared_exports.values()):
+        frame.fail(node, "no pointer to an array is exported")
+    to = t.pointer_type(t.U16, many=True)
+    return load(_symbol(node, 0, to, frame, world), node, frame)
+
+
+@builtin("get_symbol_value", 2)
+def _get_symbol_value(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    type_ = type_argument(node, 0, frame)
+    world = _with_symbols(node, frame)
+    if not any(declared is type_ for declared, _ in world.declared_exports.values()):
+        frame.fail(node, f"no symbol of type '{type_}' is exported")
+    return load(_symbol(node, 1, type_, frame, world), node, frame)
+
+
+def _with_symbols(node: tree.BuiltinCall, frame: Frame) -> TileWorld:
+    needs_code(node, frame, f"'@{node.name}'")
+    world = frame.world
+    assert isinstance(world, TileWorld), "a layout has no code"
+    return world
+
+
+def _symbol(node: tree.BuiltinCall, at: int, type_: Type, frame: Frame, world: TileWorld) -> Memory:
+    """The exported variable of a number that is known at run time."""
+    number = argument(node, at, frame, t.U16)
+    if not is_integer(number.type):
+        frame.fail(node.arguments[at], f"the id of a symbol is an integer, got '{number.type}'")
+    table = Memory(world.symbol_addresses().type, world.symbol_addresses(), None, 0, is_const=True)
+    address = load(element_of(table, [number], node, frame), node, frame)
+    return Memory(type_, None, operand_of(address, node, frame), 0, is_const=True)

@@ -34,6 +34,9 @@ from appliance.csl.semantics.values.values import Const, Runtime, Value, field_o
 from appliance.csl.semantics.values.variables import Pointer
 from appliance.csl.syntax import tree
 
+_FABRIC_IN_OPTIONS = (
+    *("extent", "input_queue", "fabric_color", "priority", "simd_mode", "control_transform"),
+)
 _FABRIC_OUT_OPTIONS = (
     *("extent", "output_queue", "fabric_color", "control", "wavelet_index_offset"),
     *("advance_switch", "zero", "priority", "simd_mode", "control_transform"),
@@ -170,12 +173,14 @@ def _circular(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Value
     extent, wraparound = settings.take_int("extent"), settings.take_int("wraparound")
     start = settings.take_int("offset") or 0
     settings.finish(("base_address", "extent", "wraparound", "offset"))
-    is_pointer = base is not None and isinstance(base.type, t.PointerType)
-    if base is None or not is_pointer or extent is None or wraparound is None:
-        frame.fail(node, "a circbuf_dsd needs '.base_address', '.extent' and '.wraparound'")
-    assert isinstance(base.type, t.PointerType)
+    if base is None or not isinstance(base.type, t.PointerType) or extent is None:
+        frame.fail(node, "a circbuf_dsd needs '.base_address' (a pointer) and '.extent'")
     target = base.type.target
     element = target.element if isinstance(target, t.ArrayType) else target
+    if wraparound is None:
+        if not isinstance(target, t.ArrayType):
+            frame.fail(node, f"'.wraparound' is not known from '{base.type}'; give it")
+        wraparound = target.count
     address = base.value.address
     descriptor = CircularDescriptor(
         base=address.address, element_bytes=t.stride_of(element), start=start, extent=extent,
@@ -230,7 +235,10 @@ def _fabric_in(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Valu
     queue = _queue(settings, "input_queue", t.INPUT_QUEUE, frame)
     color = _color(settings, frame)
     if color is not None and not isinstance(color, Const):
-        frame.fail(settings.node, "'.fabric_color' of a fabin_dsd must be known at compile time")
+        if queue is None:
+            what = "'.fabric_color' of a fabin_dsd without '.input_queue'"
+            frame.fail(settings.node, f"{what} must be known at compile time")
+        color = None
     session = frame.world.session
     if queue is None and (color is None or session.is_wse3 or session.options.dialect == "2.10"):
         frame.fail(node, "a fabin_dsd needs '.input_queue'")
@@ -242,17 +250,21 @@ def _fabric_in(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Valu
         extent=extent.value if isinstance(extent, Const) else 0,
         priority=priority_of(settings, settings.node, frame),
         simd_mode=_simd(settings, frame),
-        control_transform=_transform(settings),
+        control_transform=_transform(settings, frame),
     )
-    settings.finish(("extent", "input_queue", "fabric_color", "priority", "simd_mode"))
+    settings.finish(_FABRIC_IN_OPTIONS)
     _note_queue(frame, node, queue, template.color, output=False)
     if isinstance(extent, Const):
         return Const(t.DSD[DescriptorType.FABRIC_IN], template)
     return _made(DescriptorType.FABRIC_IN, template, None, node, frame, extent=extent)
 
 
-def _transform(settings: Settings) -> bool:
-    return settings.take("control_transform") is not None
+def _transform(settings: Settings, frame: Frame) -> bool:
+    transforms = settings.take_bool("control_transform")
+    world = frame.world
+    assert isinstance(world, TileWorld)
+    world.has_control_transform = world.has_control_transform or transforms
+    return transforms
 
 
 def _note_queue(
@@ -292,7 +304,7 @@ def _fabric_out(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Val
         zero_second_source=_is_set(zero, "second_source"),
         priority=priority_of(settings, settings.node, frame),
         simd_mode=_simd(settings, frame),
-        control_transform=_transform(settings),
+        control_transform=_transform(settings, frame),
     )
     settings.finish(_FABRIC_OUT_OPTIONS)
     _note_queue(frame, node, queue, number, output=True)

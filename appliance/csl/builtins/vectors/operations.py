@@ -78,6 +78,8 @@ def _signatures(half: FloatType) -> dict[str, _Signature]:
 
 
 _SCALAR_ONLY = frozenset(("fnormh", "fnorms", "fscaleh", "fscales"))
+_ALSO_SCALAR = frozenset(("fh2xp16", "fs2xp16"))
+"""What has a form with a pointer and a scalar beside those with DSDs."""
 
 
 def _operation(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
@@ -139,7 +141,8 @@ def _check_shapes(values: list[Value], node: tree.BuiltinCall, frame: Frame) -> 
         return
     _check_destination(destination, node, frame, pointer_only=False)
     stepping = [is_stepping(source.type) for source in sources]
-    if not is_stepping(destination.type) and not any(stepping):
+    needs_dsd = node.name not in _ALSO_SCALAR
+    if needs_dsd and not is_stepping(destination.type) and not any(stepping):
         frame.fail(node, f"'@{node.name}' needs a DSD among its operands")
     if node.name.startswith("fmac") and stepping[-1]:
         frame.fail(node.arguments[-1], "the factor of a fused operation is a scalar")
@@ -221,9 +224,23 @@ def _operand(
             frame.fail(where, f"'@{node.name}' needs a pointer to '{wanted}', got '{type_}'")
         return Place(operand_of(value, where, frame))
     wanted = _scalar_type(signature, at)
-    if _has_same_bits(type_, wanted, moves=node.name in ("mov16", "mov32")):
+    value = _either_sign(value, wanted, where, frame)
+    if _has_same_bits(value.type, wanted, moves=node.name in ("mov16", "mov32")):
         return _scalar(value, where, frame)
     return _scalar(coerce(value, wanted, where, frame, f"'@{node.name}'"), where, frame)
+
+
+def _either_sign(value: Value, wanted: Type, where: tree.Node, frame: Frame) -> Value:
+    """An integer for an operation on bits: negative literals and narrow signed numbers fit."""
+    type_ = value.type
+    if not isinstance(wanted, t.IntType) or wanted.signed:
+        return value
+    signed = t.int_type(wanted.bits, True)
+    is_negative = type_ is t.COMPTIME_INT and isinstance(value, Const) and value.value < 0
+    is_narrow = isinstance(type_, t.IntType) and type_.signed and type_.bits < wanted.bits
+    if is_negative or is_narrow:
+        return coerce(value, signed, where, frame, "operand")
+    return value
 
 
 def _has_same_bits(type_: Type, wanted: Type, *, moves: bool) -> bool:
@@ -271,12 +288,10 @@ def _map(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
         name = function.value.node.name
         frame.fail(node, f"'@map' of '{name}' takes {len(types)} inputs{more}, got {given}")
     inputs = tuple([_map_input(node, at + 1, type_, frame) for at, type_ in enumerate(types)])
-    if not any(item.steps for item in inputs):
-        frame.fail(node, "'@map' needs a DSD among its inputs")
-    output_node = node.arguments[len(types) + 1] if has_output else None
-    output = (
-        None if output_node is None else _map_output(node, len(types) + 1, signature.result, frame)
-    )
+    output = _map_output(node, len(types) + 1, signature.result, frame) if has_output else None
+    ends = output is not None and not isinstance(output, Place)
+    if not ends and not any(item.steps for item in inputs):
+        frame.fail(node, "'@map' needs a DSD or DSR among its operands, which says when it ends")
     options = argument(node, count + 1, frame) if given > count else VOID
     settings = Settings(options, node.arguments[-1], frame, "'@map'")
     configured = operation_settings(settings, frame)

@@ -12,7 +12,16 @@ from appliance.csl.semantics.expressions.places import address_of, in_memory, pl
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.place_kinds import Place
 from appliance.csl.semantics.values.types import Type
-from appliance.csl.semantics.values.values import VOID, Const, Runtime, Value, is_poison
+from appliance.csl.semantics.values.values import (
+    VOID,
+    Const,
+    Mixed,
+    Runtime,
+    Value,
+    anonymous,
+    fields_of,
+    is_poison,
+)
 from appliance.csl.syntax import tree
 
 
@@ -28,8 +37,17 @@ class Walk:
 
 
 @handles(tree.TensorAccess)
-def _misplaced(node: tree.TensorAccess, frame: Frame, expected: Type | None) -> Value:
-    frame.fail(node, "a tensor access is for '.tensor_access' of '@get_dsd'")
+def _access(node: tree.TensorAccess, frame: Frame, expected: Type | None) -> Value:
+    """A tensor access as a value: the struct of properties that it stands for."""
+    walk = _tensor(node, frame)
+    extents, strides = walk.extents[::-1], _differences(walk, node, frame)
+    return anonymous(
+        ("base_address", "offset", "extent", "stride"),
+        (walk.base, walk.offset, anonymous((), extents), anonymous((), strides)),
+    )
+
+
+_PROPERTIES = ("base_address", "extent", "stride", "offset")
 
 
 def walk_of(node: tree.Expression, frame: Frame, kind: DescriptorType) -> tuple[Walk, bool]:
@@ -38,19 +56,23 @@ def walk_of(node: tree.Expression, frame: Frame, kind: DescriptorType) -> tuple[
     index_offset = False
     settings = _settings(fields, node, frame, kind)
     index_offset = settings.take_bool("wavelet_index_offset")
-    if access is not None:
+    value = settings.take("tensor_access")
+    if access is not None or value is not None:
         for name in ("base_address", "extent", "stride", "offset"):
             if settings.take(name) is not None:
                 frame.fail(node, f"'.tensor_access' gives '.{name}' already")
+    if access is not None:
         walk = _tensor(access, frame)
         if kind is DescriptorType.MEM1D:
             for stride in walk.strides:
                 _check_limit(stride, t.I8, "the stride of this access", access, frame)
+    elif value is not None:
+        own = Settings(value, node, frame, "'.tensor_access'")
+        walk = _separate(own, node, frame)
+        own.finish(_PROPERTIES)
     else:
         walk = _separate(settings, node, frame)
-    settings.finish(
-        ("tensor_access", "base_address", "extent", "stride", "offset", "wavelet_index_offset")
-    )
+    settings.finish(("tensor_access", *_PROPERTIES, "wavelet_index_offset"))
     return walk, index_offset
 
 
@@ -96,13 +118,70 @@ def _separate(settings: Settings, node: tree.Expression, frame: Frame) -> Walk:
         frame.fail(node, f"'.base_address' needs a pointer, got '{base.type}'")
     target = base.type.target
     element = target.element if isinstance(target, t.ArrayType) else target
-    for name, value, limit in (
-        ("extent", extent, t.U16), ("stride", stride, t.I8), ("offset", offset, t.I16)
-    ):  # fmt: skip
-        if not is_integer(value.type):
-            frame.fail(node, f"'.{name}' must be an integer, got '{value.type}'")
-        _check_limit(value, limit, f"'.{name}'", node, frame)
-    return Walk(base, element, offset, (extent,), (stride,))
+    extents, strides = _dimensions(extent), _dimensions(stride)
+    limit = t.I8 if len(strides) == 1 else t.I16
+    _check_property(offset, t.I16, "offset", node, frame)
+    for item in extents:
+        _check_property(item, t.U16, "extent", node, frame)
+    for item in strides:
+        _check_property(item, limit, "stride", node, frame)
+    if len(extents) != len(strides):
+        counts = f"{len(extents)} extents and {len(strides)} strides"
+        frame.fail(node, f"{counts} do not match; give one stride for each extent")
+    if len(extents) == 1:
+        return Walk(base, element, offset, extents, strides)
+    return Walk(base, element, offset, extents[::-1], _steps(extents, strides, node, frame))
+
+
+def _dimensions(value: Value) -> tuple[Value, ...]:
+    """A property of one dimension, or those of several, the innermost first."""
+    is_tuple = isinstance(value.type, t.StructType) and value.type.is_tuple
+    if is_tuple and isinstance(value, Const | Mixed):
+        return fields_of(value)
+    return (value,)
+
+
+def _check_property(
+    value: Value, limit: t.IntType, name: str, node: tree.Expression, frame: Frame
+) -> None:
+    if not is_integer(value.type):
+        frame.fail(node, f"'.{name}' must be an integer, got '{value.type}'")
+    _check_limit(value, limit, f"'.{name}'", node, frame)
+
+
+def _known(values: tuple[Value, ...], node: tree.Expression, frame: Frame) -> list[int]:
+    numbers = [value.value for value in values if isinstance(value, Const)]
+    if len(numbers) < len(values):
+        frame.fail(node, "extents and strides of several dimensions are known at compile time")
+    return numbers
+
+
+def _steps(
+    extents: tuple[Value, ...], differences: tuple[Value, ...], node: tree.Expression, frame: Frame
+) -> tuple[Value, ...]:
+    """How far an access moves for each variable, the outermost first.
+
+    A stride of the machine is what the address changes by when its dimension advances, which is
+    when all inner ones are at their end: their travel counts in.
+    """
+    travel, steps = 0, []
+    sizes, changes = _known(extents, node, frame), _known(differences, node, frame)
+    for extent, change in zip(sizes, changes, strict=True):
+        steps.append(Const(t.COMPTIME_INT, change + travel))
+        travel += (change + travel) * max(extent - 1, 0)
+    return tuple(steps[::-1])
+
+
+def _differences(walk: Walk, node: tree.Expression, frame: Frame) -> tuple[Value, ...]:
+    """The strides that lead to these steps, the innermost first."""
+    if len(walk.extents) == 1:
+        return walk.strides
+    travel, found = 0, []
+    sizes, steps = _known(walk.extents, node, frame), _known(walk.strides, node, frame)
+    for extent, step in zip(sizes[::-1], steps[::-1], strict=True):
+        found.append(Const(t.COMPTIME_INT, step - travel))
+        travel += step * max(extent - 1, 0)
+    return tuple(found)
 
 
 def _check_limit(

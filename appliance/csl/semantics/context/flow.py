@@ -1,19 +1,30 @@
 """What `break`, `continue` and `return` leave, and the value that they carry."""
 
-from appliance.csl.semantics.values.place_kinds import Place
+from dataclasses import dataclass
+
 from appliance.csl.semantics.values.types import Type
 from appliance.csl.semantics.values.values import VOID, Value
+from appliance.csl.syntax import tree
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A value that one of several ways brings: the block in which it is known, and its source."""
+
+    block: int
+    value: Value
+    node: tree.Node
 
 
 class Exit:
     """Something that `break`, `continue` or `return` leaves.
 
-    Code that leaves it from inside a branch decided at run time jumps to a block; the blocks
-    and the place of the value are made when the first such jump needs them.
+    Code that leaves it from inside a branch decided at run time jumps to a block, which is made
+    when the first such jump needs it.
     """
 
     __slots__ = (
-        "break_block", "continue_block", "is_loop", "is_unrolled", "label", "nesting", "place",
+        "break_block", "continue_block", "is_loop", "is_unrolled", "label", "nesting", "sides",
         "type",
     )  # fmt: skip
 
@@ -33,7 +44,8 @@ class Exit:
         self.type = type_
         self.break_block: int | None = None
         self.continue_block: int | None = None
-        self.place: Place | None = None
+        self.sides: list[Side] = []
+        """Jumps to `break_block` with a value, each from a block of its own that is still open."""
 
 
 class Flow:

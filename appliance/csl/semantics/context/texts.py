@@ -6,7 +6,7 @@ from appliance.csl.semantics.context.frames import FunctionValue
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.numbers import known_field
 from appliance.csl.semantics.values.types import StructType, Type
-from appliance.csl.semantics.values.values import DIRECTIONS, Const, Value
+from appliance.csl.semantics.values.values import DIRECTIONS, Const, Value, element_value
 
 
 def text_of(value: Value) -> str:
@@ -39,7 +39,7 @@ def _text(type_: Type, value: Any) -> str:  # noqa: ANN401 - see Const
         texts = [f".{name} = {text}" for name, text in zip(type_.field_names, fields, strict=True)]
         return f".{{ {', '.join(texts)} }}"
     if isinstance(type_, t.ArrayType):
-        shown = [_text(type_.element, item) for item in value[:16]]
+        shown = [text_of(element_value(type_.element, item)) for item in value[:16]]
         return f"{type_} {{ {', '.join(shown + ['...'] * (len(value) > 16))} }}"
     if isinstance(type_, t.FunctionType):
         return f"function {value.node.name}" if isinstance(value, FunctionValue) else str(value)

@@ -20,12 +20,15 @@ from appliance.csl.semantics.values.place_kinds import (
     part_of,
 )
 from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.unions import union_of
 from appliance.csl.semantics.values.values import (
     Const,
     InMemory,
     Mixed,
     Runtime,
     Value,
+    element_value,
+    raw_element,
     struct_value,
 )
 from appliance.csl.syntax import tree
@@ -75,27 +78,22 @@ def stable(value: Value, node: tree.Node, frame: Frame) -> Value:
 
 
 def _load_cell(cell: Cell) -> Const:
-    return Const(cell.type, copied(cell.type, _walk(cell)))
+    raw = cell.content()
+    return Const(cell.type, copied(cell.type, raw.value if raw.__class__ is Const else raw))
 
 
 def copied(type_: Type, raw: Any) -> Any:  # noqa: ANN401 - raw values, see Const
     """A raw value that shares no array with another."""
     if isinstance(type_, t.ArrayType):
-        if isinstance(type_.element, t.StructType):
-            return [copied(type_.element, item) for item in raw]
+        element = type_.element
+        if isinstance(element, t.StructType):
+            return [copied(element, item) for item in raw]
+        if element is t.COMPTIME_STRUCT:
+            return [Const(item.type, copied(item.type, item.value)) for item in raw]
         return list(raw)
     if isinstance(type_, t.StructType):
         return tuple([Const(item.type, copied(item.type, item.value)) for item in raw])
     return raw
-
-
-def _walk(cell: Cell) -> Any:  # noqa: ANN401 - raw values, see Const
-    value = cell.box[0].value
-    for at in cell.path:
-        value = value[at]
-        if value.__class__ is Const:
-            value = value.value
-    return value
 
 
 def _load_memory(place: Memory, node: tree.Node, frame: Frame) -> Value:
@@ -123,7 +121,7 @@ def _constant_content(place: Memory) -> Const | None:
     if isinstance(type_, t.ArrayType) and type_.element is place.type:
         at, rest = divmod(place.offset, t.stride_of(type_.element))
         if rest == 0 and 0 <= at < type_.count:
-            return Const(place.type, variable.initial.value[at])
+            return element_value(place.type, variable.initial.value[at])
     return None
 
 
@@ -155,21 +153,26 @@ def _store_cell(cell: Cell, value: Value, node: tree.Node, frame: Frame) -> None
         frame.fail(node, "a compile-time variable needs a value known at compile time")
     if value.type.machine is None:
         frame.spend_value(node, value.type)
-    raw = copied(value.type, value.value)
-    cell.box[0] = Const(cell.box[0].type, _replaced(cell.box[0].value, cell.path, raw))
+    whole = cell.box[0]
+    new = Const(value.type, copied(value.type, value.value))
+    cell.box[0] = _replaced(whole, cell.path, new)
 
 
-def _replaced(value: Any, path: tuple[int, ...], raw: Any) -> Any:  # noqa: ANN401 - see Const
-    """A raw value with one part exchanged; arrays are changed in place."""
+def _replaced(value: Const, path: tuple[int, ...], new: Const) -> Const:
+    """A value with one part exchanged; arrays are changed in place."""
     if not path:
-        return raw
+        return new
     at, rest = path[0], path[1:]
-    if value.__class__ is list:
-        value[at] = _replaced(value[at], rest, raw)
+    type_ = value.type
+    if isinstance(type_, t.ArrayType):
+        element = element_value(type_.element, value.value[at])
+        value.value[at] = raw_element(_replaced(element, rest, new), type_.element)
         return value
-    part: Const = value[at]
-    changed = Const(part.type, _replaced(part.value, rest, raw))
-    return (*value[:at], changed, *value[at + 1 :])
+    assert isinstance(type_, t.StructType)
+    changed = _replaced(value.value[at], rest, new)
+    if type_.is_union:
+        return union_of(type_, at, changed)
+    return Const(type_, (*value.value[:at], changed, *value.value[at + 1 :]))
 
 
 def _store_memory(place: Memory, value: Value, node: tree.Node, frame: Frame) -> None:

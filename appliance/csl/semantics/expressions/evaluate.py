@@ -16,6 +16,7 @@ from appliance.csl.semantics.context.texts import text_of
 from appliance.csl.semantics.values import numbers
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.unions import has_plain_bits, union_of
 from appliance.csl.semantics.values.values import (
     POISON,
     Const,
@@ -25,6 +26,7 @@ from appliance.csl.semantics.values.values import (
     Value,
     fields_of,
     is_poison,
+    raw_element,
     struct_value,
 )
 from appliance.csl.semantics.values.variables import Pointer
@@ -247,6 +249,8 @@ def _to_struct(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value |
     if not isinstance(value, Const | Mixed) or type_.is_tuple != to.is_tuple:
         return None
     given = fields_of(value)
+    if to.is_union:
+        return _to_union(type_, given, to, node, frame)
     if type_.is_tuple:
         if len(given) != len(to.field_types):
             return None
@@ -265,6 +269,33 @@ def _to_struct(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value |
     return struct_value(to, tuple(ordered))
 
 
+def _to_union(
+    type_: t.StructType, given: tuple[Value, ...], to: t.StructType, node: tree.Node, frame: Frame
+) -> Value:
+    """`.{ .field = value }` as a union."""
+    if len(given) != 1 or type_.is_tuple:
+        frame.fail(node, f"a union is made of one field, got {len(given)}")
+    at = to.index.get(type_.field_names[0])
+    if at is None:
+        frame.fail(node, f"type '{to}' has no field '{type_.field_names[0]}'")
+    return union_value(to, at, given[0], node, frame)
+
+
+def union_value(to: t.StructType, at: int, value: Value, node: tree.Node, frame: Frame) -> Value:
+    """A union of which a field is given: known, or in memory."""
+    name = to.field_names[at]
+    value = coerce(value, to.field_types[at], node, frame, f"field '{name}'")
+    if isinstance(value, Const) and has_plain_bits(to):
+        return union_of(to, at, value)
+    if frame.builder is None:
+        frame.fail(node, f"'{to}' has fields whose bits are not known at compile time")
+    return IN_MEMORY[0](to, [(at, value)], node, frame)
+
+
+IN_MEMORY: list[Callable[[t.StructType, list[tuple[int, Value]], tree.Node, Frame], Value]] = []
+"""Writes the given fields of a struct or union to a variable; `initializers` puts it here."""
+
+
 def _to_array(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value | None:
     """A tuple as an array."""
     assert isinstance(to, t.ArrayType)
@@ -277,7 +308,7 @@ def _to_array(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value | 
     items = [coerce(item, to.element, node, frame, "element") for item in value.value]
     if any(not isinstance(item, Const) for item in items):
         return None
-    return Const(to, [item.value for item in items if isinstance(item, Const)])
+    return Const(to, [raw_element(item, to.element) for item in items if isinstance(item, Const)])
 
 
 RULES: dict[type, Callable[[Value, Type, tree.Node, Frame], Value | None]] = {

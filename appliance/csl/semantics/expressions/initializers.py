@@ -3,10 +3,17 @@
 from appliance.csl.diagnostics import did_you_mean
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.access import stable, store
-from appliance.csl.semantics.expressions.evaluate import coerce, evaluate, handles, type_of_node
+from appliance.csl.semantics.expressions.evaluate import (
+    IN_MEMORY,
+    coerce,
+    evaluate,
+    handles,
+    type_of_node,
+    union_value,
+)
 from appliance.csl.semantics.expressions.packed import packed_value
 from appliance.csl.semantics.values import types as t
-from appliance.csl.semantics.values.place_kinds import Memory
+from appliance.csl.semantics.values.place_kinds import Memory, part_of
 from appliance.csl.semantics.values.types import Type
 from appliance.csl.semantics.values.values import (
     POISON,
@@ -16,6 +23,7 @@ from appliance.csl.semantics.values.values import (
     Value,
     anonymous,
     is_poison,
+    raw_element,
     struct_value,
 )
 from appliance.csl.syntax import tree
@@ -100,9 +108,12 @@ def _struct(node: tree.Initializer, type_: t.StructType | t.PackedType, frame: F
         given[field.name] = stable(value, field, frame)
     if isinstance(type_, t.PackedType):
         return packed_value(type_, given, node, frame)
-    missing = [name for name in type_.field_names if name not in given]
     if type_.is_union:
-        frame.fail(node, "a union cannot be made of fields here; assign one of them")
+        if len(given) != 1:
+            frame.fail(node, f"a union is made of one field, got {len(given)}")
+        ((name, value),) = given.items()
+        return union_value(type_, type_.index[name], value, node, frame)
+    missing = [name for name in type_.field_names if name not in given]
     if missing:
         names = ", ".join(f"'{name}'" for name in missing)
         frame.fail(node, f"no value for field {names} of '{type_}'")
@@ -120,10 +131,26 @@ def _array(node: tree.Initializer, type_: t.ArrayType, frame: Frame) -> Value:
         if is_poison(value):
             return POISON
         values.append(coerce(value, type_.element, field.value, frame, "element"))
-    raw = [value.value for value in values if isinstance(value, Const)]
+    raw = [raw_element(value, type_.element) for value in values if isinstance(value, Const)]
     if len(raw) == len(values):
         return Const(type_, raw)
     return _array_in_memory(node, type_, values, frame)
+
+
+def _in_memory(
+    type_: t.StructType, given: list[tuple[int, Value]], node: tree.Node, frame: Frame
+) -> Value:
+    """A struct or union in a variable of its own, with some fields written."""
+    builder = frame.builder
+    assert builder is not None, "what is evaluated at compile time is known"
+    variable = frame.world.local_variable(builder, "value", type_, frame.position(node))
+    place = Memory(type_, variable, None, 0, is_const=False)
+    for at, value in given:
+        store(part_of(place, at), value, node, frame)
+    return InMemory(type_, place.base, 0)
+
+
+IN_MEMORY.append(_in_memory)
 
 
 def _array_in_memory(

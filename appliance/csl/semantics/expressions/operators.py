@@ -6,7 +6,6 @@ from appliance.csl.program.types import Scalar
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.access import load
 from appliance.csl.semantics.expressions.evaluate import (
-    INTEGER_DIGITS,
     coerce,
     converted,
     evaluate,
@@ -15,6 +14,7 @@ from appliance.csl.semantics.expressions.evaluate import (
     is_number,
     operand_of,
 )
+from appliance.csl.semantics.expressions.peers import LITERALS, wider
 from appliance.csl.semantics.expressions.places import address_of, place_of
 from appliance.csl.semantics.values import numbers
 from appliance.csl.semantics.values import types as t
@@ -213,23 +213,20 @@ def _peers(
 ) -> tuple[Value, Value]:
     """Both operands in one type: the other's if one is a literal, else the wider one."""
     a, b = left.type, right.type
-    if not (is_number(a) and is_number(b)) and (a in _LITERAL or b in _LITERAL):
+    if not (is_number(a) and is_number(b)) and (a in LITERALS or b in LITERALS):
         frame.fail(_operator(node), f"'{op}' needs two values of one type, got '{a}' and '{b}'")
-    if a in _LITERAL and (b not in _LITERAL or b is t.COMPTIME_FLOAT):
+    if a in LITERALS and (b not in LITERALS or b is t.COMPTIME_FLOAT):
         return coerce(left, b, node, frame, f"left side of '{op}'"), right
-    if b in _LITERAL:
+    if b in LITERALS:
         return left, coerce(right, a, node, frame, f"right side of '{op}'")
     if isinstance(a, t.PointerType) and isinstance(b, t.PointerType) and op in _EQUALITY:
         return left, _as_type(right, a)
     if isinstance(a, t.StructType) or isinstance(b, t.StructType):
         frame.fail(_operator(node), f"'{op}' does not apply to '{a}' and '{b}'")
-    wider = _wider(a, b) or _fitting(left, right)
-    if wider is None:
+    common = wider(a, b) or _fitting(left, right)
+    if common is None:
         frame.fail(_operator(node), f"'{op}' needs two values of one type, got '{a}' and '{b}'")
-    return coerce(left, wider, node, frame, op), coerce(right, wider, node, frame, op)
-
-
-_LITERAL = (t.COMPTIME_INT, t.COMPTIME_FLOAT)
+    return coerce(left, common, node, frame, op), coerce(right, common, node, frame, op)
 
 
 def _as_type(value: Value, type_: Type) -> Value:
@@ -237,21 +234,6 @@ def _as_type(value: Value, type_: Type) -> Value:
         return Const(type_, value.value)
     assert isinstance(value, Runtime)
     return Runtime(type_, value.operand)
-
-
-def _wider(a: Type, b: Type) -> Type | None:
-    """The one of two number types that holds every value of the other."""
-    for narrow, wide in ((a, b), (b, a)):
-        if isinstance(wide, t.IntType) and isinstance(narrow, t.IntType):
-            if wide.low <= narrow.low and narrow.high <= wide.high:
-                return wide
-        elif isinstance(narrow, t.FloatType) and wide is t.F32:
-            return wide
-        elif isinstance(wide, t.FloatType) and isinstance(narrow, t.IntType):
-            digits = narrow.bits - narrow.signed
-            if digits <= INTEGER_DIGITS[wide.format]:
-                return wide
-    return None
 
 
 def _fitting(left: Value, right: Value) -> Type | None:

@@ -29,7 +29,14 @@ from appliance.csl.semantics.values.place_kinds import (
     part_of,
 )
 from appliance.csl.semantics.values.types import Type
-from appliance.csl.semantics.values.values import Const, InMemory, Runtime, Value, is_poison
+from appliance.csl.semantics.values.values import (
+    Const,
+    InMemory,
+    Runtime,
+    Value,
+    element_value,
+    is_poison,
+)
 from appliance.csl.semantics.values.variables import Pointer
 from appliance.csl.syntax import tree
 
@@ -215,7 +222,7 @@ def _known_element(
     if isinstance(operand, Cell):
         return Cell(type_.element, operand.box, (*operand.path, flat))
     if isinstance(operand, Fixed) and isinstance(operand.value, Const):
-        return Fixed(Const(type_.element, operand.value.value[flat]))
+        return Fixed(element_value(type_.element, operand.value.value[flat]))
     memory = in_memory(operand, node, frame)
     return memory.part(type_.element, flat * t.stride_of(type_.element))
 

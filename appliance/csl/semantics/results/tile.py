@@ -46,6 +46,8 @@ class _Job:
     result: Type
     builder: FunctionBuilder
     num_parameters: int = 0
+    is_emitted: bool = False
+    """Whether its code is not that of the function, and is in the builder already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +91,23 @@ class TileWorld(World):
         self.handlers: dict[tuple[str, int], c.Handler] = {}
         self.exports: dict[str, c.Export] = {}
         self.symbols: list[tuple[str, GlobalVariable]] = []
-        self.config_writes: list[tuple[int, int]] = []
+        self.initial_services: list[c.InitialService] = []
+        """What comptime blocks ask of the machine, in order."""
         self.colors: dict[int, tuple[ColorConfiguration, Span]] = {}
         """Colors that the code configures, and where."""
         self.has_control_table = False
         """WSE-3: control tasks have ids of their own."""
+        self.control_mask: tuple[Frame, tree.Node] | None = None
+        """Where the code sets the mask of control wavelets."""
+        self.has_control_transform = False
         self.next_address = FIRST_ADDRESS
         self._pool: dict[object, GlobalVariable] = {}
+        self._symbol_addresses: GlobalVariable | None = None
         self._jobs: list[_Job] = []
         self._numbers: dict[Specialization, int] = {}
         self._compiled = 0
+        self.stand_ins: dict[int, int] = {}
+        """Code that is bound to a task's id and calls the task, by the task's number."""
         self._locals: dict[int, list[GlobalVariable]] = {}
 
     # Memory.
@@ -132,6 +141,23 @@ class TileWorld(World):
         variable = GlobalVariable(self.place, unique, type_, is_const=False, position=position)
         self._locals.setdefault(id(builder), []).append(variable)
         return variable
+
+    def symbol_addresses(self) -> GlobalVariable:
+        """The addresses of the exported variables by their numbers; 0 for all other symbols."""
+        if self._symbol_addresses is None:
+            type_ = t.array_type((len(self.declared_exports),), t.U16)
+            name = self.unique_name("symbol addresses")
+            self._symbol_addresses = GlobalVariable(
+                self.place, name, type_, is_const=True, position=Position(0, 1, 1)
+            )
+        return self._symbol_addresses
+
+    def _fill_symbol_addresses(self) -> None:
+        if self._symbol_addresses is None:
+            return
+        found = [self.exports.get(name) for name in self.declared_exports]
+        addresses = [export.address or 0 if export else 0 for export in found]
+        self._symbol_addresses.initial = Const(self._symbol_addresses.type, addresses)
 
     def name_fifo(self, fifo: Const, name: str) -> None:
         """Says what a FIFO is called."""
@@ -196,6 +222,7 @@ class TileWorld(World):
         if not task.node.is_task:
             frame.fail(node, f"'{task.node.name}' is a function, not a task")
         index = self.function_index(task, frame, node)
+        index = self.stand_ins.get(index, index)
         for binding in self.tasks:
             if binding.function == index:
                 kind = TargetKind(f"{binding.kind}_task")
@@ -206,11 +233,22 @@ class TileWorld(World):
         """The parameter types of a function."""
         return self._jobs[number].types
 
+    def add_emitted(
+        self, function: FunctionValue, types: list[Type], builder: FunctionBuilder
+    ) -> int:
+        """The number of code that stands before a function of these parameters."""
+        job = _Job(function, types, [None] * len(types), t.VOID, builder, is_emitted=True)
+        job.num_parameters = len(types)
+        self._jobs.append(job)
+        return len(self._jobs) - 1
+
     def compile_pending(self) -> None:
         """Compiles the functions that are waiting, and those that they call."""
         while self._compiled < len(self._jobs):
             job = self._jobs[self._compiled]
             self._compiled += 1
+            if job.is_emitted:
+                continue
             module = job.function.module
             what = f"function '{job.function.node.name}'"
             frame = Frame(module, what=what, builder=job.builder)
@@ -225,6 +263,8 @@ class TileWorld(World):
 
     def finish(self, file: str, parameters: str, root: Scope) -> c.CodeClass:
         """Everything collected, as a code class."""
+        self._check_control_mask()
+        self._fill_symbol_addresses()
         variables = self._variables(root)
         waits = self._waiting()
         functions = []
@@ -255,9 +295,15 @@ class TileWorld(World):
             handlers=tuple(self.handlers.values()),
             exports=tuple(self.exports.values()),
             symbols=symbols,
-            config_writes=tuple(self.config_writes),
+            initial_services=tuple(self.initial_services),
             memory_end=self.next_address,
         )
+
+    def _check_control_mask(self) -> None:
+        if self.control_mask is not None and self.has_control_transform:
+            frame, node = self.control_mask
+            text = "the mask of '.control_transform' is not simulated; give the DSDs none"
+            frame.error(node, text)
 
     def _with_state(self, *, blocked: bool) -> tuple[c.Blocked, ...]:
         return tuple(c.Blocked(*key) for key, state in self.blocked.items() if state is blocked)

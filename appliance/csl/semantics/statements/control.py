@@ -2,15 +2,14 @@
 
 from appliance.csl.program.instructions import Switch
 from appliance.csl.program.types import Scalar
-from appliance.csl.semantics.context.flow import Flow
+from appliance.csl.semantics.context.flow import Flow, Side
 from appliance.csl.semantics.context.frames import Frame
-from appliance.csl.semantics.expressions.access import load, store
 from appliance.csl.semantics.expressions.evaluate import coerce, evaluate, handles, operand_of
-from appliance.csl.semantics.expressions.places import new_variable
 from appliance.csl.semantics.statements.statements import (
     SWITCH,
     condition_of,
     labelled_block,
+    merged,
     nested,
     run_block,
     scoped,
@@ -51,7 +50,7 @@ class _Merge:
         self.frame = frame
         self.builder = frame.builder
         self.expected = expected
-        self.sides: list[tuple[int, Value, tree.Node]] = []
+        self.sides: list[Side] = []
 
     def side(self, block: int, body: tree.Expression | tree.Statement) -> None:
         """Evaluates one side in its block."""
@@ -66,48 +65,16 @@ class _Merge:
         finally:
             self.frame.nesting -= 1
         if self.builder.is_open:
-            self.sides.append((self.builder.current, value, body))
+            self.sides.append(Side(self.builder.current, value, body))
 
     def value(self) -> Value:
         """Joins the sides; code goes on behind them."""
-        frame, builder = self.frame, self.builder
-        position = frame.position(self.node)
-        done = builder.new_block()
-        type_ = self._type()
-        if type_ is not t.VOID and t.is_comptime_only(type_):
-            frame.fail(
-                self.node, f"a value of type '{type_}' cannot depend on a run-time condition"
-            )
-        place = None if type_ is t.VOID else new_variable(type_, "", self.node, frame)
-        for block, value, body in self.sides:
-            builder.go_to(block)
-            if place is not None:
-                store(place, coerce(value, type_, body, frame, "value"), body, frame)
-            builder.jump(done, position)
-        builder.go_to(done)
+        expected = None if isinstance(self.expected, t.StructType) else self.expected
+        done = self.builder.new_block()
+        value = merged(self.sides, done, expected, self.node, self.frame)
         if not self.sides:
-            builder.close(position)
-        return VOID if place is None else load(place, self.node, frame)
-
-    def _type(self) -> Type:
-        """The one type of all sides; known numbers adapt to the others."""
-        found: list[Type] = []
-        for _, value, _ in self.sides:
-            if is_poison(value):
-                self.frame.silent()
-            if value.type not in found:
-                found.append(value.type)
-        fixed = [item for item in found if item not in (t.COMPTIME_INT, t.COMPTIME_FLOAT)]
-        if self.expected is not None and not isinstance(self.expected, t.StructType):
-            return self.expected if found else t.VOID
-        if len(fixed) > 1:
-            kinds = " and ".join(f"'{item}'" for item in fixed)
-            self.frame.fail(self.node, f"the sides have different types: {kinds}")
-        if fixed:
-            return fixed[0]
-        if not found:
-            return t.VOID
-        self.frame.fail(self.node, f"'{found[0]}' needs a type at run time; write @as(TYPE, ...)")
+            self.builder.close(self.frame.position(self.node))
+        return value
 
 
 @handles(tree.BlockExpression)

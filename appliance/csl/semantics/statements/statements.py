@@ -6,12 +6,13 @@ from typing import Any
 from appliance.csl.diagnostics import CslError
 from appliance.csl.program.operands import Constant
 from appliance.csl.program.types import Scalar
-from appliance.csl.semantics.context.flow import Exit, Flow
+from appliance.csl.semantics.context.flow import Exit, Flow, Side
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.context.session import guard
 from appliance.csl.semantics.expressions.access import copied, load, stable, store
 from appliance.csl.semantics.expressions.evaluate import coerce, evaluate, operand_of, type_of_node
 from appliance.csl.semantics.expressions.operators import binary_operation
+from appliance.csl.semantics.expressions.peers import LITERALS, peer_type
 from appliance.csl.semantics.expressions.places import new_variable, place_of
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.place_kinds import Cell, InRegister
@@ -102,15 +103,57 @@ def land(target: Exit, flow: Flow | None, node: tree.Node, frame: Frame) -> Valu
         raise _Escape(flow)
     if target.break_block is None:
         return flow.value if flow is not None else VOID
-    builder, position = frame.builder, frame.position(node)
+    builder = frame.builder
     assert builder is not None
-    if flow is not None and target.place is not None:
-        store(
-            target.place, coerce(flow.value, target.place.type, node, frame, "value"), node, frame
-        )
-    builder.jump(target.break_block, position)
-    builder.go_to(target.break_block)
-    return load(target.place, node, frame) if target.place is not None else VOID
+    sides = list(target.sides)
+    if flow is not None and flow.value.type is not t.VOID:
+        sides.append(Side(builder.current, flow.value, node))
+    elif sides and builder.is_open:
+        frame.fail(node, "this block may end without a value; end it with 'break :label value'")
+    else:
+        builder.jump(target.break_block, frame.position(node))
+    where = sides[0].node if sides else node
+    return merged(sides, target.break_block, target.type, where, frame)
+
+
+def merged(
+    sides: list[Side], done: int, expected: t.Type | None, node: tree.Node, frame: Frame
+) -> Value:
+    """The value that several ways bring to the block `done`, in which code goes on."""
+    builder = frame.builder
+    assert builder is not None
+    type_ = _common_type(sides, expected, node, frame)
+    if type_ is not t.VOID and t.is_comptime_only(type_):
+        frame.fail(node, f"a value of type '{type_}' cannot depend on a run-time condition")
+    place = None if type_ is t.VOID else new_variable(type_, "", node, frame)
+    for side in sides:
+        builder.go_to(side.block)
+        if place is not None:
+            value = coerce(side.value, type_, side.node, frame, "value")
+            store(place, value, side.node, frame)
+        builder.jump(done, frame.position(node))
+    builder.go_to(done)
+    return VOID if place is None else load(place, node, frame)
+
+
+def _common_type(
+    sides: list[Side], expected: t.Type | None, node: tree.Node, frame: Frame
+) -> t.Type:
+    """The one type of all sides; known numbers and narrower types adapt to the others."""
+    found = list(dict.fromkeys(side.value.type for side in sides))
+    if t.POISON in found:
+        frame.silent()
+    if not found:
+        return t.VOID
+    if expected is not None:
+        return expected
+    peer = peer_type(found)
+    if peer is None:
+        kinds = " and ".join(f"'{item}'" for item in found if item not in LITERALS)
+        frame.fail(node, f"the sides have different types: {kinds}")
+    if peer in LITERALS:
+        frame.fail(node, f"'{peer}' needs a type at run time; write @as(TYPE, ...)")
+    return peer
 
 
 class _Escape(Exception):
@@ -220,7 +263,7 @@ def _assignment(node: tree.Assignment, frame: Frame) -> Flow | None:
         evaluate(node.value, frame)
         return None
     place = place_of(target, frame)
-    type_ = place.type
+    type_ = place.declared if isinstance(place, Cell) else place.type
     if type_ is t.POISON:
         frame.silent()
     if node.op == "=":
@@ -272,19 +315,13 @@ def leave(target: Exit, kind: str, value: Value, node: tree.Statement, frame: Fr
         return None
     if target.break_block is None:
         target.break_block = builder.new_block()
-    if value.type is not t.VOID:
-        _keep_value(target, value, node, frame)
-    builder.jump(target.break_block, position)
+    if value.type is t.VOID:
+        builder.jump(target.break_block, position)
+        return None
+    block = builder.new_block()
+    builder.jump(block, position)
+    target.sides.append(Side(block, value, node))
     return None
-
-
-def _keep_value(target: Exit, value: Value, node: tree.Node, frame: Frame) -> None:
-    if target.place is None:
-        type_ = target.type or value.type
-        if t.is_comptime_only(type_):
-            frame.fail(node, f"a value of type '{type_}' cannot depend on a run-time condition")
-        target.place = new_variable(type_, "", node, frame)
-    store(target.place, coerce(value, target.place.type, node, frame, "value"), node, frame)
 
 
 @executes(tree.Break)

@@ -1,6 +1,7 @@
 """Kinds of places: constants, and variables in registers, in memory or at compile time."""
 
 from collections.abc import Callable
+from typing import Any
 
 from appliance.csl.program.operands import Operand, Register
 from appliance.csl.semantics.values import types as t
@@ -10,14 +11,33 @@ from appliance.csl.semantics.values.variables import GlobalVariable, Pointer
 
 
 class Cell:
-    """A variable at compile time; `path` leads to an element or field of it."""
+    """A variable at compile time; `path` leads to an element or field of it.
 
-    __slots__ = ("box", "path", "type")
+    `declared` is the type of what it takes; `type` that of what it holds, which differs for
+    `comptime_struct`.
+    """
+
+    __slots__ = ("box", "declared", "path", "type")
 
     def __init__(self, type_: Type, box: list[Const], path: tuple[int, ...] = ()) -> None:
-        self.type = type_
         self.box = box
         self.path = path
+        self.declared = type_
+        self.type = self._own_type() if type_ is t.COMPTIME_STRUCT else type_
+
+    def content(self) -> Any:  # noqa: ANN401 - raw values, see Const
+        """The raw value; of an element of `comptime_struct`, the element itself."""
+        value: Any = self.box[0].value
+        for at in self.path:
+            if value.__class__ is Const:
+                value = value.value
+            value = value[at]
+        return value
+
+    def _own_type(self) -> Type:
+        """The type of what a `comptime_struct` is at present."""
+        found = self.content()
+        return found.type if found.__class__ is Const else self.box[0].type
 
 
 class InRegister:

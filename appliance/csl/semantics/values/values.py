@@ -13,7 +13,9 @@ class Const:
     `value` by type: int (integers, enums, handles, directions), float, bool, bytes (strings),
     `Type`, `Scope` (modules), `FunctionValue`, `Pointer`, a descriptor, a `Dsr`, None (void), a
     tuple of `Const` (structs), a list of element values (arrays: what `.value` of an element would
-    be), (start, stop, step) for ranges. A list is never changed once it is inside a `Const`.
+    be; of `comptime_struct`, whose elements have types of their own, the elements), (start, stop,
+    step) for ranges. A list is never changed once it is inside a `Const`. All fields of a union
+    have the same bits.
     """
 
     __slots__ = ("_key", "type", "value")
@@ -106,6 +108,16 @@ def anonymous(names: tuple[str, ...], fields: tuple[Value, ...]) -> Const | Mixe
     """A struct or tuple of anonymous type."""
     type_ = t.anonymous_struct(names, tuple([field.type for field in fields]))
     return struct_value(type_, fields)
+
+
+def raw_element(value: Const, element: Type) -> Any:  # noqa: ANN401 - see Const
+    """What an array keeps of an element."""
+    return value if element is t.COMPTIME_STRUCT else value.value
+
+
+def element_value(element: Type, raw: Any) -> Const:  # noqa: ANN401 - see Const
+    """The element of which an array keeps this."""
+    return raw if raw.__class__ is Const else Const(element, raw)
 
 
 def field_of(value: "Const | Mixed", name: str) -> Value | None:

@@ -1,0 +1,135 @@
+# ruff: noqa: E501 - rows of a table
+"""Libraries."""
+
+from tests.support.csl_coverage.rows import Row
+
+PAGE = "libraries"
+VECTORS = """
+const o = @import_module("<dsd_ops>");
+var F = [3]f32{ 1.0, -2.0, 4.0 }; var G = @zeros([3]f32); var H = [3]f16{ 1.0, -2.0, 4.0 }; var K = @zeros([3]f16); var I = [3]i16{ 1, -2, 4 }; var J = @zeros([3]i16); var L = [3]u32{ 70000, 2, 3 }; var M = @zeros([3]u32);
+const f = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> F[i] }); const g = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> G[i] }); const h = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> H[i] }); const k = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> K[i] });
+const ii = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> I[i] }); const j = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> J[i] }); const l = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> L[i] }); const m = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> M[i] });
+var s: f32 = 0.0; var t: f16 = 0.0;
+"""
+ARENA = 'const mem = @import_module("<malloc>", .{ .buffer_num_words = 16 });\n'
+ROWS = (
+    Row(
+        page=PAGE,
+        says="<complex>: numbers of any float type",
+        top='const c = @import_module("<complex>"); var re: f32 = 3.0; var x: c.complex_64 = .{ .real = 0.0, .imag = 0.0 };',
+        body="x = c.get_complex(re, @as(f32, 4.0)); const y = c.multiply_complex(x, x); out[0] = @as(i32, y.real); out[1] = @as(i32, y.imag); const z = c.subtract_complex_64(y, c.add_complex_64(x, x)); out[2] = @as(i32, z.real); out[3] = @as(i32, z.imag);",
+        out=(-7, 24, -13, 16),
+    ),
+    Row(
+        page=PAGE,
+        says="<complex>: numbers of 16 bits",
+        top='const c = @import_module("<complex>"); var re: f16 = 3.0;',
+        body="const x = c.get_complex_32(re, 1.0); const y = c.multiply_complex_32(x, c.get_complex(re, @as(f16, 2.0))); out[0] = @as(i32, y.real); out[1] = @as(i32, y.imag); const T = c.complex(f16); const z = T { .real = 1.0, .imag = 2.0 }; out[2] = @as(i32, z.imag);",
+        out=(7, 9, 2),
+    ),
+    Row(
+        page=PAGE,
+        says="<data_utils>: halves of 32 and 64 bits",
+        top='const d = @import_module("<data_utils>"); var x: u32 = 0x12345678; var y: f32 = 1.0; var z: u64 = 0x123456789abcdef0; var n: i32 = -2;',
+        body="out[0] = d.lo16(x); out[1] = d.hi16(x); out[2] = d.hi16(y); out[3] = @bitcast(i32, d.lo32(z)); out[4] = @bitcast(i32, d.hi32(z)); out[5] = d.lo16(n); out[6] = d.hi16(n);",
+        out=(0x5678, 0x1234, 0x3F80, -0x65432110, 0x12345678, 0xFFFE, 0xFFFF),
+    ),
+    Row(
+        page=PAGE,
+        says="<data_utils>: a number of another width is refused",
+        top='const d = @import_module("<data_utils>"); var x: u16 = 1;',
+        body="out[0] = $$d.lo16(x);",
+        refused="the number has another width",
+    ),
+    Row(
+        page=PAGE,
+        says="<empty>: what is imported instead of nothing",
+        top='param stage: u16 = 0; const cache = @import_module(if (stage == 0) "<empty>" else "none.csl");',
+        body="out[0] = 1;",
+        out=(1,),
+    ),
+    Row(
+        page=PAGE,
+        says="<dsd_ops>: moves by the type of the data",
+        top=VECTORS,
+        body="_ = o.mov(f32, g, f, .{}); _ = o.mov(f16, k, h, .{}); _ = o.mov(i16, j, ii, .{}); _ = o.mov(u32, m, l, .{}); out[0] = @as(i32, G[2]); out[1] = @as(i32, K[1]); out[2] = J[1]; out[3] = @as(i32, M[0]); o.mov(f32, &s, f, .{}); out[4] = @as(i32, s);",
+        out=(4, -2, -2, 70000, 4),
+    ),
+    Row(
+        page=PAGE,
+        says="<dsd_ops>: conversions",
+        top=VECTORS,
+        body="o.convert(f16, f32, k, f, .{}); out[0] = @as(i32, K[1]); o.convert(f32, f16, g, h, .{}); out[1] = @as(i32, G[2]); o.convert(i16, f32, j, f, .{}); out[2] = J[1]; o.convert(f32, i16, g, ii, .{}); out[3] = @as(i32, G[0]); o.convert(i16, f16, j, h, .{}); out[4] = J[2]; o.convert(f16, i16, k, ii, .{}); out[5] = @as(i32, K[1]);",
+        out=(-2, 4, -2, 1, 4, -2),
+    ),
+    Row(
+        page=PAGE,
+        says="<dsd_ops>: arithmetic",
+        top=VECTORS,
+        body="o.add(f32, f32, g, f, 1.0, .{}); out[0] = @as(i32, G[1]); o.sub(f32, g, f, f, .{}); out[1] = @as(i32, G[2]); o.mul(f16, k, h, h, .{}); out[2] = @as(i32, K[2]); o.fmac(f32, f32, g, f, f, 2.0, .{}); out[3] = @as(i32, G[2]); o.neg(f32, g, f, .{}); out[4] = @as(i32, G[2]); o.abs(f16, k, h, .{}); out[5] = @as(i32, K[1]); o.max(f32, g, f, 0.0, .{}); out[6] = @as(i32, G[1]); o.add(u16, u16, j, ii, 5, .{}); out[7] = J[1];",
+        out=(-1, 0, 16, 12, -4, 2, 0, 3),
+    ),
+    Row(
+        page=PAGE,
+        says="<dsd_ops>: mixed widths, normalization and scaling",
+        top=VECTORS,
+        body="o.add(f32, f16, g, h, f, .{}); out[0] = @as(i32, G[2]); o.fmac(f32, f16, g, f, h, 2.0, .{}); out[1] = @as(i32, G[2]); o.scale(f32, &s, 3.0, 2, .{}); out[2] = @as(i32, s); o.scale(f16, &t, 3.0, -1, .{}); out[3] = @as(i32, t * 2.0); o.norm(f32, &s, 12.0, .{}); out[4] = @as(i32, s * 4.0);",
+        out=(8, 12, 12, 3, 6),
+    ),
+    Row(
+        page=PAGE,
+        says="<dsd_ops>: a type without the operation is refused",
+        top=VECTORS,
+        body="$$o.mul(i16, j, ii, ii, .{});",
+        refused="mul has no operation for T",
+    ),
+    Row(
+        page=PAGE,
+        says="<malloc>: objects one behind the other",
+        top=ARENA,
+        body="const a = mem.malloc_u16(3); const b = mem.malloc(f32, 2); const c = mem.malloc_i16(1); a[0] = 1; a[2] = 2; b[0] = 3.0; b[1] = 4.0; c[0] = 5; out[0] = a[0] + a[2]; out[1] = @as(i32, b[0] + b[1]); out[2] = c[0]; out[3] = @bitcast(u16, b) - @bitcast(u16, a); out[4] = @bitcast(u16, c) - @bitcast(u16, b);",
+        out=(3, 7, 5, 8, 8),
+    ),
+    Row(
+        page=PAGE,
+        says="<malloc>: whether there is room, and free",
+        top=ARENA,
+        body="if (mem.has_enough_words(16)) { out[0] = 1; } if (mem.has_enough_words(17)) { out[1] = 1; } _ = mem.malloc_u32(7); if (mem.has_enough_double_words(1)) { out[2] = 1; } if (mem.has_enough_double_words(2)) { out[3] = 1; } if (mem.has_enough_space(f16, 3)) { out[4] = 1; } mem.free(); if (mem.has_enough_space(f32, 8)) { out[5] = 1; }",
+        out=(1, 0, 1, 0, 0, 1),
+    ),
+    Row(
+        page=PAGE,
+        says="<timer>: elapsed cycles of several timers",
+        top='const t = @import_module("<timer>", .{ .timerCount = 2 }); var e: t.timerType = @zeros(t.timerType); var a = @zeros([100]f32); const d = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{100} -> a[i] });',
+        body="t.start(0); t.start(1); @fmovs(d, 1.0); t.stop(1); t.elapsed(1, &e); if (e[0] >= 50 and e[0] < 1000 and e[1] == 0) { out[0] = 1; } const short = e[0]; @fmovs(d, 2.0); t.stop(0); t.elapsed(0, &e); if (e[0] > short) { out[1] = 1; }",
+        out=(1, 1),
+    ),
+    Row(
+        page=PAGE,
+        says="<string>: numbers and formats at compile time",
+        top='const s = @import_module("<string>"); const a = s.comptime_int_to_string(-120); const b = s.fmt("{d}-{X}-{b} {{x} {s}", .{ 5, @as(u16, 42), @as(u8, 5), "y" });\ncomptime { @comptime_assert(a == "-120"); @comptime_assert(b == "5-002A-00000101 {x} y"); @comptime_assert(s.fmt("{X}", .{ @as(i16, -1) }) == "FFFF"); @comptime_assert(s.comptime_int_to_string(0) == "0"); }',
+        body="out[0] = @strlen(a);",
+        out=(4,),
+    ),
+    Row(
+        page=PAGE,
+        says="<string>: a float has no form",
+        top='const s = @import_module("<string>"); const a = $$s.fmt("{d}", .{ 1.5 });',
+        body="out[0] = @strlen(a);",
+        refused="fmt takes integers, bools and strings",
+    ),
+    Row(
+        page=PAGE,
+        says="<types>: kinds of types",
+        top='const t = @import_module("<types>"); const E = enum { A }; const S = struct { a: u16 };\ncomptime { @comptime_assert(t.is_unsigned_int(u7) and !t.is_unsigned_int(i16) and t.is_signed_int(i64) and t.is_float(f16) and !t.is_float(i16) and t.is_numeric(comptime_int) and t.is_numeric(f32) and !t.is_numeric(bool)); @comptime_assert(t.is_dsd(mem1d_dsd) and !t.is_dsd(dsr_dest) and t.is_dsr(dsr_src1) and t.is_enum(E) and t.is_struct(S) and t.is_array([2]u16) and t.is_pointer([*]u16)); }',
+        body="out[0] = 1;",
+        out=(1,),
+    ),
+    Row(
+        page=PAGE,
+        says="<types>: sizes",
+        top='const t = @import_module("<types>"); const S = struct { a: u16, b: f32 };',
+        body="out[0] = t.word_size_of(f32); out[1] = t.byte_size_of(i16); out[2] = t.bit_size_of(u7); out[3] = t.word_size_of([3]u32); out[4] = t.bit_size_of(f16); out[5] = t.byte_size_of(S);",
+        out=(2, 2, 7, 6, 16, 8),
+    ),
+)

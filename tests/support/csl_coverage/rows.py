@@ -1,0 +1,91 @@
+"""What a row of the table of the language is, and how its program runs.
+
+A row is a statement of the language reference with a program that shows it. The program's `main`
+writes numbers to `out`, which the host reads; or the compiler refuses it with words that the row
+gives. docs/csl-coverage.md is the table.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from appliance.fabric.commands import CopyOut, Launch, Region
+from appliance.fabric.host_interface import Simulator
+from tests.support.csl import compile_files
+
+BOTH = ("wse2", "wse3")
+NUM_WORDS = 8
+ONE = Region(0, 0, 1, 1)
+LAYOUT = """
+const memcpy = @import_module("<memcpy/get_params>", .{ .width = 1, .height = 1 });
+layout {
+  @set_rectangle(1, 1);
+  @set_tile_code(0, 0, "pe.csl", .{ .memcpy_params = memcpy.get_params(0) });
+  @export_name("out", [*]i32, true);
+  @export_name("main", fn () void);
+}
+"""
+PRELUDE = """
+param memcpy_params;
+const sys = @import_module("<memcpy/memcpy>", memcpy_params);
+var out = @zeros([8]i32);
+const out_pointer: [*]i32 = &out;
+comptime { @export_symbol(out_pointer, "out"); @export_symbol(main); }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A statement of the reference and its program.
+
+    Attributes:
+        page: Page of the language reference.
+        says: What the program shows, as a sentence.
+        top: Declarations.
+        body: Statements of `main`, which set `out[0]` and so on.
+        out: What they are then; the rest is 0.
+        finishes: Whether `main` is all; otherwise the program itself calls
+            `sys.unblock_cmd_stream()`.
+        architectures: Where it holds.
+        refused: Words of the error, for what is refused; `$$` marks its place.
+        files: More files by path; `layout.csl` replaces the usual one.
+        options: Of the compilation.
+    """
+
+    page: str
+    says: str
+    top: str = ""
+    body: str = ""
+    out: tuple[int, ...] = ()
+    finishes: bool = True
+    architectures: tuple[str, ...] = BOTH
+    refused: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What tests call it."""
+        return f"{self.page}: {self.says}"
+
+    def texts(self) -> dict[str, str]:
+        """The program's files."""
+        end = "sys.unblock_cmd_stream();" if self.finishes else ""
+        main = f"fn main() void {{ {self.body}\n{end} }}"
+        return {"layout.csl": LAYOUT, "pe.csl": f"{PRELUDE}{self.top}\n{main}\n", **self.files}
+
+
+def result_of(row: Row, architecture: str) -> list[int]:
+    """Compile a row's program and run it; return `out`."""
+    compilation = compile_files(row.texts(), architecture=architecture, memcpy=True, **row.options)
+    assert compilation.program is not None, compilation.render()
+    simulator = Simulator(compilation.program)
+    simulator.submit(Launch("main"))
+    raw = simulator.wait(simulator.submit(CopyOut("out", ONE, NUM_WORDS, 32)))
+    assert raw is not None
+    return [int(word) for word in raw.ravel().view(np.int32)]
+
+
+def expected_of(row: Row) -> list[int]:
+    """Return what `out` is to be."""
+    return [*row.out, *[0] * (NUM_WORDS - len(row.out))]
