@@ -12,6 +12,21 @@ const ii = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> I[i] }); const j = 
 var s: f32 = 0.0; var t: f16 = 0.0;
 """
 ARENA = 'const mem = @import_module("<malloc>", .{ .buffer_num_words = 16 });\n'
+TILE = 'const c = @import_module("<tile_config>");\n'
+ROUTES = """
+const r = @get_color(3); const iq = @get_input_queue(2); const oq = @get_output_queue(2); const done = @get_local_task_id(10);
+comptime { @initialize_queue(iq, .{ .color = r }); if (@is_arch("wse3")) { @initialize_queue(oq, .{ .color = r }); } @bind_local_task(finish, done); }
+const o = if (@is_arch("wse3")) @get_dsd(fabout_dsd, .{ .extent = 1, .output_queue = oq }) else @get_dsd(fabout_dsd, .{ .extent = 1, .output_queue = oq, .fabric_color = r });
+var word = @zeros([1]u32); const w = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{1} -> word[k] }); const i = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = iq });
+task finish() void { out[0] = @as(i32, word[0]); sys.unblock_cmd_stream(); }
+"""
+LOOP = " @mov32(w, i, .{ .async = true, .activate = done }); @mov32(o, @as(u32, 7));"
+PRIORITIES = """
+const a = @get_local_task_id(10); const b = @get_local_task_id(11); var turn: i32 = 0;
+task one() void { turn += 1; out[0] = turn; ended(); } task two() void { turn += 1; out[1] = turn; ended(); }
+fn ended() void { if (turn == 2) { sys.unblock_cmd_stream(); } }
+comptime { @bind_local_task(one, a); @bind_local_task(two, b); c.task_priority.set_task_priority(b); c.main_thread_priority.update_main_thread_priority(c.main_thread_priority.level.HIGH); }
+"""
 ROWS = (
     Row(
         page=PAGE,
@@ -131,5 +146,164 @@ ROWS = (
         top='const t = @import_module("<types>"); const S = struct { a: u16, b: f32 };',
         body="out[0] = t.word_size_of(f32); out[1] = t.byte_size_of(i16); out[2] = t.bit_size_of(u7); out[3] = t.word_size_of([3]u32); out[4] = t.bit_size_of(f16); out[5] = t.byte_size_of(S);",
         out=(2, 2, 7, 6, 16, 8),
+    ),
+    Row(
+        page=PAGE,
+        says="<types>: what is not in memory has no size",
+        top='const t = @import_module("<types>"); const a = $$t.byte_size_of(comptime_int);',
+        body="out[0] = a;",
+        refused="a value of type 'comptime_int' is not in memory",
+    ),
+    Row(
+        page=PAGE,
+        says="<types>: what is not in memory has no width",
+        top='const t = @import_module("<types>"); const a = $$t.bit_size_of(comptime_string);',
+        body="out[0] = a;",
+        refused="a value of type 'comptime_string' has no width",
+    ),
+    Row(
+        page=PAGE,
+        says="<types>: its builtin is not for programs",
+        top="const a = $$@type_kind(u16);",
+        body="out[0] = @strlen(a);",
+        refused="import <types>",
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: constants and the place on the fabric",
+        top=TILE,
+        body="out[0] = c.get_fabric_coord(c.fabric_coord.X); out[1] = c.get_fabric_coord(c.fabric_coord.Y); out[2] = c.word_size; const r: c.reg_type = 3; const d: c.double_reg_type = 70000; out[3] = @as(i32, d) + r; out[4] = @strlen(c.target_name); out[5] = c.FIFO_MIN_ALIGNMENT;",
+        out=(4, 1, 2, 70003, 4, 4),
+        options={"fabric_offsets": (4, 1), "fabric_dims": (8, 3)},
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: '@control_mask' is not for programs",
+        top="comptime { $$@control_mask(2); }",
+        refused="import <tile_config>",
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: the mask of control_transform",
+        top=TILE + "comptime { c.control_transform.set_mask(2); }",
+        body="c.control_transform.set_mask(1); out[0] = 1;",
+        out=(1,),
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: a DSD that would apply the mask is refused",
+        top=TILE
+        + "const q = @get_input_queue(2); const r = @get_color(3); comptime { @initialize_queue(q, .{ .color = r }); $$c.control_transform.set_mask(2); }",
+        body="var w = @zeros([1]u16); @mov16(@get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> w[i] }), @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = q, .control_transform = true }));",
+        refused="the mask of '.control_transform' is not simulated",
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: exceptions are masked and unmasked",
+        top=TILE,
+        body="const e = c.exceptions; e.set_exception_mask(e.FP_DIV_BY_0 & e.FP_OVERFLOW); out[0] = 1;",
+        out=(1,),
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: filters by their number",
+        top=TILE
+        + "const r = @get_color(3); comptime { @set_local_color_config(r, .{ .routes = .{ .rx = RAMP, .tx = RAMP }, .filter = .{ .kind = .{ .counter = true }, .count_data = true, .limit1 = 3, .max_counter = 1 } }); }",
+        body="const id = @get_filter_id(r); c.filters.set_counter(id, 0); c.filters.set_active_limit(id, 5); c.filters.set_max_counter(id, 2); out[0] = id;",
+        out=(3,),
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: directions of a color one by one",
+        top=TILE + ROUTES,
+        body="const cc = c.color_config; cc.reset_routes(r, .{ .tx = EAST, .rx = WEST }); cc.set_io_direction(r, cc.fabric_io.TX_RAMP); cc.clear_io_direction(r, cc.fabric_io.TX_EAST); cc.clear_io_direction(r, cc.fabric_io.RX_WEST); cc.toggle_io_direction(cc.get_color_config_addr(r), cc.fabric_io.RX_RAMP);"
+        + LOOP,
+        out=(7,),
+        finishes=False,
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: switch positions by color and address",
+        top=TILE + ROUTES,
+        body="const s = c.switch_config; const cc = c.color_config; cc.reset_routes(r, .{ .tx = EAST, .rx = RAMP }); s.set_invalid_for_all_switch_positions(r); s.set_switch_pos(s.switch_pos.POS2, r, RAMP, s.switch_select.OUTPUT); s.set_ring_mode(r, s.ring_mode.NO_RING_MODE); s.set_pop_mode(s.get_switch_config_addr(r, s.pop_mode), s.pop_mode.NO_POP); s.set_current_switch_position(s.get_color_config_addr(r), 2);"
+        + LOOP,
+        out=(7,),
+        finishes=False,
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: a switch position of both sides on WSE-3",
+        top=TILE + ROUTES,
+        body="const s = c.switch_config; c.color_config.reset_routes(r, .{ .tx = EAST, .rx = WEST }); s.set_rxtx_switch_pos1(r, RAMP, RAMP); s.set_current_switch_position(r, 1);"
+        + LOOP,
+        out=(7,),
+        finishes=False,
+        architectures=("wse3",),
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: WSE-2 changes one side",
+        top=TILE + ROUTES,
+        body="$$c.switch_config.set_rxtx_switch_pos(c.switch_config.switch_pos.POS1, r, RAMP, RAMP);",
+        refused="a switch position of wse2 changes one side",
+        architectures=("wse2",),
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: queues that are empty",
+        top=TILE + ROUTES,
+        body="const s = c.input_queue_status.get(); if (c.input_queue_status.is_empty(s, iq)) { out[0] = 1; } if (c.input_queue_status.none_full(s) and c.input_queue_status.all_empty(s)) { out[1] = 1; } const t = c.output_queue_status.get(); if (c.output_queue_status.is_full(t, oq)) { out[2] = 1; } out[3] = c.input_queue_status.get_raw() & 0xff;",
+        out=(1, 1, 0, 255),
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: priorities of tasks, before and during the run",
+        top=TILE + PRIORITIES,
+        body="@activate(a); @activate(b);",
+        out=(2, 1),
+        finishes=False,
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: the task of teardown and its pending colors",
+        top=TILE,
+        body="out[0] = @get_int(c.teardown.get_task_id()); const p = c.teardown.get_pending(); if (c.teardown.is_pending(p, @get_color(3))) { out[1] = 1; }",
+        out=(29, 0),
+    ),
+    Row(
+        page=PAGE,
+        says="<tile_config>: which queues have been flushed",
+        top=TILE + ROUTES,
+        body="out[0] = c.queue_flush.oq_status() | c.queue_flush.iq_status(); if (c.queue_flush.is_flushed(4, oq)) { out[1] = 1; } if (c.queue_flush.is_flushed(3, iq)) { out[2] = 1; }",
+        out=(0, 1),
+    ),
+    Row(
+        page=PAGE,
+        says="<time>: performance counters by number",
+        top='const t = @import_module("<time>"); var w = @zeros([3]u16); var v = @zeros([3]u16);',
+        body="t.enable_tsc(); t.get_perf_cntr(&w, 0); t.get_perf_cntr(&v, 1); if (v[0] > w[0]) { out[0] = 1; }",
+        out=(1,),
+    ),
+    Row(
+        page=PAGE,
+        says="<math>: subtraction that saturates",
+        top='const m = @import_module("<math>"); var a: u16 = 3; var s: i16 = -32000; var f: f32 = 1.5;',
+        body="out[0] = m.subsat(a, @as(u16, 5)); out[1] = m.subsat(s, @as(i16, 2000)); out[2] = m.subsat(@as(i16, 0) - s, @as(i16, -2000)); out[3] = @as(i32, m.subsat_f32(1.0, 2.0)); out[4] = @as(i32, 2.0 * m.subsat_f32(3.0, f)); out[5] = m.subsat(@as(i32, -2147483647), @as(i32, 5));",
+        out=(0, -32768, 32767, 0, 3, -2147483648),
+    ),
+    Row(
+        page=PAGE,
+        says="<math>: functions of the 16-bit format of the program",
+        top='const m = @import_module("<math>"); var h: bf16 = -2.0;',
+        body="out[0] = @as(i32, m.abs_f16(h)); out[1] = @as(i32, m.max_f16(h, 3.0)); if (m.isInf_f16(m.POSITIVE_INF_f16) and m.isNaN_f16(m.NaN_f16)) { out[2] = 1; }",
+        out=(2, 3, 1),
+        options={"fp16_format": "bf16"},
+    ),
+    Row(
+        page=PAGE,
+        says="<random>: ranges and the normal distribution",
+        top='const r = @import_module("<random>"); var s: f32 = 0.0; var q: f32 = 0.0;',
+        body="for (@range(u16, 200)) |i| { const x = r.random_normal_f32(); s += x; q += x * x; } if (s > -60.0 and s < 60.0 and q > 120.0 and q < 300.0) { out[0] = 1; } if (r.random_pow_u32(4) < 16 and r.random_f16(1.0, 2.0) < 2.0) { out[1] = 1; }",
+        out=(1, 1),
     ),
 )

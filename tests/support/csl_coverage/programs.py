@@ -132,6 +132,19 @@ ROWS = (
     ),
     Row(
         page="builtins",
+        says="pointers by number need an exported one",
+        top="comptime { @export_symbol(a); } var a: i16 = 1;",
+        body="out[0] = $$@get_tensor_ptr(0)[0];",
+        refused="no pointer to an array is exported",
+        files={
+            "layout.csl": LAYOUT.replace(
+                '@export_name("out", [*]i32, true)', '@export_name("a", i16, true)'
+            )
+        },
+        without_out=True,
+    ),
+    Row(
+        page="builtins",
         says="the number of a symbol is an integer",
         top=EXPORTED,
         body="out[0] = @get_tensor_ptr($$1.5)[0];",

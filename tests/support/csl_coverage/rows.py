@@ -46,6 +46,7 @@ class Row:
         out: What they are then; the rest is 0.
         finishes: Whether `main` is all; otherwise the program itself calls
             `sys.unblock_cmd_stream()`.
+        without_out: Whether `out` is not exported.
         architectures: Where it holds.
         refused: Words of the error, for what is refused; `$$` marks its place.
         files: More files by path; `layout.csl` replaces the usual one.
@@ -58,6 +59,7 @@ class Row:
     body: str = ""
     out: tuple[int, ...] = ()
     finishes: bool = True
+    without_out: bool = False
     architectures: tuple[str, ...] = BOTH
     refused: str = ""
     files: dict[str, str] = field(default_factory=dict)
@@ -71,8 +73,11 @@ class Row:
     def texts(self) -> dict[str, str]:
         """The program's files."""
         end = "sys.unblock_cmd_stream();" if self.finishes else ""
+        prelude = PRELUDE
+        if self.without_out:
+            prelude = prelude.replace('@export_symbol(out_pointer, "out");', "")
         main = f"fn main() void {{ {self.body}\n{end} }}"
-        return {"layout.csl": LAYOUT, "pe.csl": f"{PRELUDE}{self.top}\n{main}\n", **self.files}
+        return {"layout.csl": LAYOUT, "pe.csl": f"{prelude}{self.top}\n{main}\n", **self.files}
 
 
 def result_of(row: Row, architecture: str) -> list[int]:

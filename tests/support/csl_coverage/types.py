@@ -119,6 +119,13 @@ ROWS = (
     ),
     Row(
         page=PAGE,
+        says="a union takes a struct of one field",
+        top=VALUE + "var u: value = $$.{ .i = 1, .w = 2 };",
+        body="out[0] = u.i;",
+        refused="a union is made of one field, got 2",
+    ),
+    Row(
+        page=PAGE,
         says="a union has no other field",
         top=VALUE + "var u: value = $$.{ .z = 1 };",
         body="out[0] = u.i;",

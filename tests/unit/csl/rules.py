@@ -137,7 +137,7 @@ RULES = (
     Rule("structs.twice", "A field is given once.", "test_comptime.test_structs_are_changed_field_by_field", _NO_FIT, "field 'x' is given twice"),
     Rule("structs.names", "Either all fields have names, or none.", _GRAMMAR, _NO_FIT, "either all fields have names or none"),
     Rule("structs.tuple", "A tuple is indexed with known integers, not with a dot.", _CODE, _D_CODE, "index 2 of a tuple of 2"),
-    Rule("structs.union", "A union is declared, and not made of fields.", _V_TOP, _V_TOP, "a union cannot be made of fields here"),
+    Rule("structs.union", "A union is made of one field whose bits are known, or at run time.", _V_TOP, _V_TOP, "has fields whose bits are not known at compile time"),
     Rule("enums.count", "An enum counts from zero and leaves out what is taken.", _GRAMMAR, _D_TOP, "member 'A' is defined twice"),
     Rule("enums.distinct", "Two members have two values.", _TOP, _TOP, "member 'C' has the value 2 of member 'A'"),
     Rule("enums.fit", "The value of a member fits the enum's type.", _TOP, _TOP, "value 300 does not fit type 'u8'"),

@@ -210,7 +210,7 @@ def test_map_calls_a_function_per_element() -> None:
         ("@fmovs(ma, $$@get_dsr(dsr_dest, 1));", "a 'dsr_dest' cannot be a source"),
         ("@map($$3, ma);", "'@map' needs a function"),
         ("$$@map(twice, ma);", "takes 1 inputs and a destination, got 1"),
-        ("$$@map(twice, 1.0, ma);", "'@map' needs a DSD or DSR among its operands"),
+        ("$$@map(twice, 1.0, &s);", "'@map' needs a DSD or DSR among its operands"),
         ("@map(twice, ma, $$s);", "the destination of '@map' is a DSD or a pointer"),
         ("@fmovs(ma, fin, $$.{ .async = true, .ut_id = 3 });", "'.ut_id' exists on wse3 only"),
     ],

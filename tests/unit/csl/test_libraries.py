@@ -97,17 +97,18 @@ fn machine() void {
   tile.switch_config.clear_current_position(red);
   tile.switch_config.set_invalid_for_all_switch_positions(red);
   tile.switch_config.set_rx_switch_pos1(red, RAMP);
-  tile.switch_config.set_ring_mode(red, true);
+  tile.switch_config.set_ring_mode(red, tile.switch_config.ring_mode.RING_MODE);
   tile.switch_config.set_pop_mode(red, tile.switch_config.pop_mode.ALWAYS_POP);
   tile.teardown.exit(red);
-  b = tile.teardown.is_pending(red);
+  b = tile.teardown.is_pending(tile.teardown.get_pending(), red);
   tile.filter_config.set_limit2(red, 3);
   tile.queue_flush.exit(@get_output_queue(2));
   tile.input_queue_config.encode_input_queue(i, @get_int(red), true);
   tile.output_queue_config.encode_output_queue(@get_output_queue(2), red);
-  b = tile.input_queue_status.is_empty(@get_input_queue(2));
-  tile.task_priority.set_task_priority(@get_local_task_id(9), tile.task_priority.level.HIGH);
-  const level = tile.main_thread_priority.level.LOW;
+  const status = tile.input_queue_status.get();
+  b = tile.input_queue_status.is_empty(status, @get_input_queue(2));
+  tile.task_priority.set_task_priority(@get_local_task_id(9));
+  const level = tile.main_thread_priority.level.MEDIUM_LOW;
   tile.main_thread_priority.update_main_thread_priority(level);
 }
 fn main() void { numbers(); texts(); machine(); }
