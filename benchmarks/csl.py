@@ -25,7 +25,8 @@ from appliance.csl.compiler import compile_program
 from appliance.csl.options import CompileOptions
 from appliance.csl.program import Grid, Program
 from appliance.fabric.commands import CopyIn, CopyOut, Launch, Region
-from appliance.fabric.host_interface import Counters, Simulator, SimulatorOptions
+from appliance.fabric.host_interface import Simulator
+from appliance.fabric.options import Counters, SimulatorOptions
 
 PROGRAMS = Path(__file__).parent / "csl_programs"
 REDUCE_POINTS = {2: 10055, 4: 9421, 8: 9117, 16: 8989, 32: 8973}

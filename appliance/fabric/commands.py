@@ -61,6 +61,28 @@ class StreamOut:
 
 
 @dataclass(frozen=True, slots=True)
+class PortIn:
+    """Wavelets that one PE takes from the host on a color, at the same time as others."""
+
+    name: str
+    color: int
+    x: int
+    y: int
+    data: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class PortOut:
+    """A number of wavelets that one PE sends the host on a color, at the same time as others."""
+
+    name: str
+    color: int
+    x: int
+    y: int
+    num_wavelets: int
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """Calls an exported function on every PE, with a 32-bit word for each argument."""
 
@@ -68,7 +90,7 @@ class Launch:
     arguments: tuple[int, ...] = ()
 
 
-Command = CopyIn | CopyOut | StreamIn | StreamOut | Launch
+Command = CopyIn | CopyOut | StreamIn | StreamOut | Launch | PortIn | PortOut
 
 
 def check_region(region: Region, width: int, height: int) -> None:

@@ -8,7 +8,7 @@ that calls. Clock cycles are simulated.
 
 import ctypes
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,14 +21,18 @@ from appliance.fabric.commands import (
     CopyIn,
     CopyOut,
     Launch,
+    PortIn,
+    PortOut,
     StreamIn,
     StreamOut,
     check_region,
 )
 from appliance.fabric.errors import FabricError, StallError, StallReport, UnknownSymbolError
+from appliance.fabric.host_ports import HostPorts
 from appliance.fabric.loading import load_program
 from appliance.fabric.memories import Memories
 from appliance.fabric.native.loader import load_kernel
+from appliance.fabric.options import Counters, SimulatorOptions
 from appliance.fabric.reports import Inspector
 from appliance.fabric.symbols import SymbolTable
 from appliance.fabric.tracing.recording import make_trace, ring_events
@@ -41,48 +45,6 @@ _NOW, _STEPS, _MOVES, _TOUCHED, _NUM_UNBLOCKED, _CONSOLE_SIZE, _CONSOLE, _LAST_M
     *(0, 6, 7, 8, 9, 11, 12, 13),
 )
 _TRACE, _NUM_TRACED, _NUM_BANDS, _FIRST_LEFT = 14, 15, 16, 17
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatorOptions:
-    """How a program is simulated.
-
-    Attributes:
-        machine_code_directory: Where the kernel's machine code is kept between processes.
-        slice_work: PE-cycles after which waiting comes back to Python, for Ctrl-C.
-        settle_cycles: Cycles that a copy waits at most until nothing moves.
-        drain_cycles: Cycles that `drain` gives to what still runs after the last command.
-        reverse_tasks: Let tasks take turns by descending instead of ascending ids, to
-            find programs that depend on an order that the machine does not promise.
-        trace_events: Events of a trace that are kept, the latest; 0 for no trace.
-        num_threads: Threads that simulate bands of rows while there is enough to do; results,
-            cycles and what is printed do not depend on it. A trace is made by one.
-    """
-
-    machine_code_directory: str | None = None
-    slice_work: int = 2_000_000
-    settle_cycles: int = 1_000_000
-    drain_cycles: int = 1_000_000
-    reverse_tasks: bool = False
-    trace_events: int = 0
-    num_threads: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
-    """What has been simulated so far.
-
-    Attributes:
-        cycles: Clock cycles since the program started.
-        pe_cycles: Cycles in which a PE did something, over all PEs.
-        wavelets: Moves of a wavelet from one router, queue or host to the next.
-        pes: PEs that have done anything.
-    """
-
-    cycles: int
-    pe_cycles: int
-    wavelets: int
-    pes: int
 
 
 @dataclass
@@ -114,6 +76,9 @@ class Simulator:
         self._pending: deque[_Issued] = deque()
         self._done: dict[int, NDArray[np.uint32] | None] = {}
         self._next_ticket = 1
+        self._ports = HostPorts(self._kernel, self._handle, program.grid.width)
+        self._port_tickets: set[int] = set()
+        self._ports_move = True
         self._launched = 0
         self._launch_name = ""
         self._failure: FabricError | None = None
@@ -141,7 +106,11 @@ class Simulator:
         self._check(command)
         ticket = self._next_ticket
         self._next_ticket += 1
-        self._pending.append(_Issued(ticket, command))
+        if isinstance(command, PortIn | PortOut):
+            self._ports.add(ticket, command)
+            self._port_tickets.add(ticket)
+        else:
+            self._pending.append(_Issued(ticket, command))
         return ticket
 
     def is_done(self, ticket: int) -> bool:
@@ -152,7 +121,9 @@ class Simulator:
         """
         if ticket not in self._done and not self._is_known(ticket):
             raise UnknownSymbolError(f"No command has the ticket {ticket}.")
-        if ticket not in self._done:
+        if ticket in self._port_tickets and ticket not in self._done:
+            self._serve_ports()
+        elif ticket not in self._done:
             self._advance()
         return ticket in self._done
 
@@ -167,7 +138,8 @@ class Simulator:
             FabricError: The program failed, or nothing can move any more.
         """
         while not self.is_done(ticket):
-            pass
+            if ticket in self._port_tickets and not self._ports_move:
+                self._stall(self._ports.waiting())
         result = self._done[ticket]
         self._done[ticket] = None
         return result
@@ -176,6 +148,10 @@ class Simulator:
         """Finish all commands, then let what still runs come to rest, for a limited time."""
         while self._pending:
             self._advance()
+        while self._ports:
+            self._serve_ports()
+            if not self._ports_move:
+                self._stall(self._ports.waiting())
         limit = self.cycle() + self._options.drain_cycles
         while self.cycle() < limit:
             if self._run(limit, _NO_STOP, 0) == _QUIET or self.cycle() + 1 >= limit:
@@ -194,11 +170,7 @@ class Simulator:
         return Counters(cycles=values[0], pe_cycles=values[1], wavelets=values[2], pes=touched)
 
     def read_symbol(self, x: int, y: int, name: str) -> bytes:
-        """Return the memory of a variable of one PE.
-
-        Raises:
-            UserError: There is no such PE or variable.
-        """
+        """Return the memory of a variable of one PE."""
         return self._memories.read_symbol(x, y, name)
 
     def read_memory(self, x: int, y: int, address: int, num_bytes: int) -> bytes:
@@ -208,6 +180,16 @@ class Simulator:
     def write_memory(self, x: int, y: int, address: int, data: bytes) -> None:
         """Write bytes to a PE's memory."""
         self._memories.write(x, y, address, data)
+
+    def pe_memories(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield column, row and whole memory of every PE that has a program."""
+        for y, x in np.ndindex(self._program.grid.height, self._program.grid.width):
+            if (code := self._program.grid.code_class(x, y)) != NO_CODE:
+                yield x, y, self._memory_of(y * self._program.grid.width + x, code)
+
+    def write_symbol(self, x: int, y: int, name: str, data: bytes) -> None:
+        """Replace the memory of a variable of one PE."""
+        self._memories.write_symbol(x, y, name, data)
 
     def console(self) -> list[str]:
         """Return the lines that the program has printed so far; later calls only add to them."""
@@ -288,6 +270,18 @@ class Simulator:
             self._failure = error
             raise
 
+    def _serve_ports(self) -> None:
+        """Simulate one slice on behalf of the ports."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self._ports_move = self._ports.serve(
+                lambda: self._run(_FOREVER, _UNTIL_STREAMED, 0) != _QUIET, self._done
+            )
+        except FabricError as error:
+            self._failure = error
+            raise
+
     def _serve(self, issued: _Issued) -> None:
         if not issued.has_begun and not self._may_begin():
             return
@@ -302,6 +296,8 @@ class Simulator:
             case StreamIn() | StreamOut():
                 if not self._stream(issued):
                     return
+            case PortIn() | PortOut():
+                raise AssertionError("ports have a queue of their own")
         self._pending.popleft()
         self._done[issued.ticket] = issued.result
 
@@ -377,20 +373,11 @@ class Simulator:
     def _copy(self, issued: _Issued) -> None:
         command = issued.command
         assert isinstance(command, CopyIn | CopyOut)
-        region = command.region
-        if isinstance(command, CopyIn):
-            shape = (region.height, region.width, command.data.shape[2])
-            data = np.broadcast_to(command.data, shape)
-            for y, x in np.ndindex(region.height, region.width):
-                self._memories.write_elements(command, region.x + x, region.y + y, data[y, x])
-            words = command.data.size
-        else:
-            result = np.zeros((region.height, region.width, command.num_elements), np.uint32)
-            for y, x in np.ndindex(region.height, region.width):
-                result[y, x] = self._memories.read_elements(command, region.x + x, region.y + y)
-            issued.result = result
-            words = result.size
-        cycles = words // max(1, self._program.channels) + region.x + region.width + region.height
+        issued.result = self._memories.copy(command)
+        copied = command.data if isinstance(command, CopyIn) else issued.result
+        assert copied is not None
+        region, channels = command.region, max(1, self._program.channels)
+        cycles = copied.size // channels + region.x + region.width + region.height
         self._kernel.let_pass(self._handle, cycles)
 
     def _stream(self, issued: _Issued) -> bool:
@@ -442,6 +429,9 @@ class Simulator:
 
     def _check(self, command: Command) -> None:
         grid = self._program.grid
+        if isinstance(command, PortIn | PortOut):
+            self._memories.class_at(command.x, command.y)
+            return
         if isinstance(command, Launch):
             self._symbols.rpc(command.function, "Func")
             return
@@ -450,7 +440,8 @@ class Simulator:
             self._memories.check_width(command)
 
     def _is_known(self, ticket: int) -> bool:
-        return any(issued.ticket == ticket for issued in self._pending)
+        known = {issued.ticket for issued in self._pending} | self._port_tickets
+        return ticket in known
 
 
 def _as_register(word: int, kind: MachineType) -> int:

@@ -59,6 +59,20 @@ class Memories:
         variable = self.symbols.variable(self.class_at(x, y), name)
         return self.read(x, y, variable.address, variable.num_bytes)
 
+    def write_symbol(self, x: int, y: int, name: str, data: bytes) -> None:
+        """Replace the memory of a variable of one PE.
+
+        Raises:
+            UserError: There is no such PE or variable, or it has another size.
+        """
+        variable = self.symbols.variable(self.class_at(x, y), name)
+        if variable.num_bytes != len(data):
+            raise UnknownSymbolError(
+                f"Symbol {name!r} of PE ({x}, {y}) has {variable.num_bytes} bytes; {len(data)} "
+                "given."
+            )
+        self.write(x, y, variable.address, data)
+
     # --- copies
 
     def check_width(self, command: CopyIn | CopyOut) -> None:
@@ -75,6 +89,21 @@ class Memories:
                 f"exported as '{symbol.type}'.",
                 hint=f"Copy with MEMCPY_{width[1]}BIT.",
             )
+
+    def copy(self, command: CopyIn | CopyOut) -> NDArray[np.uint32] | None:
+        """Do a copy; return what it brings out, shape (height, width, elements)."""
+        region = command.region
+        places = list(np.ndindex(region.height, region.width))
+        if isinstance(command, CopyIn):
+            shape = (region.height, region.width, command.data.shape[2])
+            data = np.broadcast_to(command.data, shape)
+            for y, x in places:
+                self.write_elements(command, region.x + x, region.y + y, data[y, x])
+            return None
+        result = np.zeros((region.height, region.width, command.num_elements), np.uint32)
+        for y, x in places:
+            result[y, x] = self.read_elements(command, region.x + x, region.y + y)
+        return result
 
     def write_elements(self, command: CopyIn, x: int, y: int, data: NDArray[np.uint32]) -> None:
         """Write a PE's part of a copy."""

@@ -38,9 +38,10 @@ from appliance.csl.compiler import compile_program
 from appliance.csl.program import NO_CODE, Program, ProgramFormatError, decode, encode
 from appliance.fabric import host_interface
 from appliance.fabric.commands import Launch
-from appliance.fabric.host_interface import Simulator, SimulatorOptions
+from appliance.fabric.host_interface import Simulator
 from appliance.fabric.native import build
 from appliance.fabric.native.loader import Kernel
+from appliance.fabric.options import SimulatorOptions
 from tests.fuzz import csl
 from tests.fuzz.mutation import mutated
 from tests.support.csl import Files

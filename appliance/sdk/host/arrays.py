@@ -40,10 +40,12 @@ class MemcpyOrder(IntEnum):
 def to_device(source: HostArray, order: MemcpyOrder, *, w: int, h: int, l: int) -> Words:  # noqa: E741
     """Return a host's array in the shape `(h, w, l)`; it shares no memory with the array.
 
+    An array may be longer than what the copy takes: its beginning is sent.
+
     Raises:
-        ValueError: Its elements have another width than 32 bits, or it has another size.
+        ValueError: Its elements have another width than 32 bits, or there are too few.
     """
-    words = _words(source)
+    words = _words(source)[: h * w * l]
     if words.size != h * w * l:
         raise ValueError(
             f"the array has {words.size} elements; {w} x {h} PEs with {l} each take {w * h * l}"
@@ -54,21 +56,21 @@ def to_device(source: HostArray, order: MemcpyOrder, *, w: int, h: int, l: int) 
 
 
 def to_host(data_hwl: Words, target: HostArray, order: MemcpyOrder) -> None:
-    """Write what a copy brought into a host's array, whatever its shape and strides.
+    """Write what a copy brought into the beginning of a host's array of any shape and strides.
 
     Raises:
-        ValueError: Its elements have another width than 32 bits, or it has another size.
+        ValueError: Its elements have another width than 32 bits, or there are too few.
     """
     check_target(target, data_hwl.size)
     ordered = data_hwl if order is MemcpyOrder.ROW_MAJOR else data_hwl.transpose(2, 1, 0)
-    target.flat[:] = np.ascontiguousarray(ordered).reshape(-1).view(target.dtype)
+    target.flat[: data_hwl.size] = np.ascontiguousarray(ordered).reshape(-1).view(target.dtype)
 
 
 def check_target(target: HostArray, size: int) -> None:
-    """Raise `ValueError` unless an array can take so many elements of 32 bits."""
+    """Raise `ValueError` unless an array can take so many elements of 32 bits; it may be longer."""
     if target.dtype.itemsize != 4:
         raise ValueError(f"the array has elements of type {target.dtype}; they must have 32 bits")
-    if target.size != size:
+    if target.size < size:
         raise ValueError(f"the array has {target.size} elements; the copy brings {size}")
 
 

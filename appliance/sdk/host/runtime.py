@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from appliance.core.errors import WscError
 from appliance.fabric.errors import FabricError
 from appliance.sdk.cs_python import SYSTEM_VARIABLE
 from appliance.sdk.host import inspection
@@ -29,9 +28,19 @@ from appliance.sdk.host.arrays import (
     to_device,
     to_host,
 )
+from appliance.sdk.host.core_files import write_core
 from appliance.sdk.host.fabric_traces import sources_of, trace_order, write_trace
 from appliance.sdk.host.machine_code_directory import machine_code_directory
-from appliance.sdk.host.tasks import Task
+from appliance.sdk.host.port_transfers import PortTransfers
+from appliance.sdk.host.tasks import Task, Tasks
+from appliance.sdk.host.told import told_to_host
+from appliance.sdk.layout.platforms import (
+    DEFAULT_CORE,
+    SdkExecutionPlatform,
+    SimfabConfig,
+    get_platform,
+)
+from appliance.sdk.layout.ports import PortMap
 from appliance.sdk.symbols import RPC_FILE, HostCallError, HostSymbols
 
 if TYPE_CHECKING:
@@ -41,18 +50,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOG_FILE = "sim.log"
+DEFAULT_THREADS = 5
 _MAX_COLOR = 23
 
 
-class SdkRuntime:
+class SdkRuntime(PortTransfers):
     """Loads and runs one compiled program.
 
     Args:
-        bindir: Directory that `cslc` wrote; a relative one counts from where this is called.
+        bindir: Directory that `cslc` or `SdkLayout` wrote; a relative one counts from where this is
+            called.
+        platform: What to run on: a simulator or a system; or a system's address.
         cmaddr: Address of the system to run on; empty for none, which the simulator does without.
         suppress_simfab_trace: Accepted; the fabric is traced only where `fabric_trace` asks for it.
         simfab_numthreads: Threads that simulate a large program, at most as many as there are
-            processors; results do not depend on them.
+            processors; 5 unless the platform says otherwise. Results do not depend on them.
         msg_level: Least level of the runtime's messages: `DEBUG`, `INFO`, `WARNING` or `ERROR`.
         memcpy_required: Whether the program must have been compiled with memcpy.
         fabric_trace: File for a trace of what happens on the fabric; empty for none. None leaves it
@@ -65,18 +77,24 @@ class SdkRuntime:
     def __init__(
         self,
         bindir: str | os.PathLike[str],
+        platform: SdkExecutionPlatform | str | None = None,
         *,
         cmaddr: str | None = None,
         suppress_simfab_trace: bool = False,
-        simfab_numthreads: int = 5,
+        simfab_numthreads: int | None = None,
         msg_level: str = "WARNING",
         memcpy_required: bool = True,
         fabric_trace: str | os.PathLike[str] | None = None,
     ) -> None:
         del suppress_simfab_trace
-        self._num_threads = min(simfab_numthreads, len(os.sched_getaffinity(0)))
+        if platform is None or isinstance(platform, str):
+            config = SimfabConfig(num_threads=simfab_numthreads or DEFAULT_THREADS)
+            platform = get_platform(cmaddr or platform, config)
+        self._config = platform.config
+        threads = simfab_numthreads or platform.config.num_threads
+        self._num_threads = min(threads, len(os.sched_getaffinity(0)))
         logger.setLevel(msg_level.upper())
-        _check_system(cmaddr or "")
+        _check_system(platform.cmaddr)
         self._directory = Path(bindir).resolve()
         self._symbols = HostSymbols.load(self._directory / RPC_FILE)
         self._needs_memcpy = memcpy_required
@@ -86,6 +104,7 @@ class SdkRuntime:
         self._log_path = Path(LOG_FILE)
         self._num_logged = 0
         self._offsets = (0, 0)
+        self._ports = PortMap.load(self._directory)
         self._trace_order = trace_order(fabric_trace, self._directory)
         self._sources: Mapping[str, Sequence[str]] = {}
 
@@ -96,12 +115,13 @@ class SdkRuntime:
     def load(self) -> None:
         """Load the program into the simulated fabric."""
         # Imported here: compiled code takes a while to load, and names are asked for without it.
-        from appliance.fabric.host_interface import Simulator, SimulatorOptions  # noqa: PLC0415
+        from appliance.fabric.host_interface import Simulator  # noqa: PLC0415
+        from appliance.fabric.options import SimulatorOptions  # noqa: PLC0415
         from appliance.sdk.container import read_program  # noqa: PLC0415
 
         if self._simulator is not None:
             raise HostCallError("The program is loaded already; make another SdkRuntime.")
-        with _told_to_host():
+        with told_to_host():
             program = read_program(self._directory)
             if self._needs_memcpy and not program.memcpy:
                 raise HostCallError(
@@ -115,6 +135,9 @@ class SdkRuntime:
                 trace_events=order.events if order else 0,
             )
             self._simulator = Simulator(program, options=options)
+            x, y = self._ports.origin
+            for block in self._ports.blocks:
+                self._simulator.write_symbol(block.x - x, block.y - y, block.symbol, block.data)
             if order:
                 self._sources = sources_of(self._directory)
                 atexit.register(self._write_trace)  # what fails is worth the most
@@ -136,6 +159,8 @@ class SdkRuntime:
             simulator.drain()
         self._write_trace()
         self._is_running, self._has_stopped = False, True
+        if self._config.dump_core:
+            self.dump_core(self._config.core_path)
         inspection.remember(self._directory, simulator, self._offsets)
 
     def memcpy_h2d(  # noqa: PLR0917 - the SDK's signature
@@ -155,7 +180,7 @@ class SdkRuntime:
     ) -> Task:
         """Copy to a symbol, or stream to a color, on each PE of a rectangle."""
         order = MemcpyOrder(order)
-        with _told_to_host():
+        with told_to_host():
             data = to_device(np.asarray(src), order, w=w, h=h, l=elem_per_pe)
         return self._send(
             dest,
@@ -183,7 +208,7 @@ class SdkRuntime:
     ) -> Task:
         """Copy the same to every PE of a row; the array has elements for one column."""
         order = MemcpyOrder(order)
-        with _told_to_host():
+        with told_to_host():
             data = to_device(np.asarray(src), order, w=1, h=h, l=elem_per_pe)
         return self._send(
             dest,
@@ -211,7 +236,7 @@ class SdkRuntime:
     ) -> Task:
         """Copy the same to every PE of a column; the array has elements for one row."""
         order = MemcpyOrder(order)
-        with _told_to_host():
+        with told_to_host():
             data = to_device(np.asarray(src), order, w=w, h=1, l=elem_per_pe)
         return self._send(
             dest,
@@ -221,6 +246,49 @@ class SdkRuntime:
             data_type=data_type,
             nonblock=nonblock,
         )
+
+    def memcpy_h2d_stride(  # noqa: PLR0917 - the SDK's signature
+        self,
+        dest: int,
+        src: HostArray,
+        x: int,
+        y: int,
+        w: int,
+        h: int,
+        elem_per_pe: int,
+        row_stride: int,
+        col_stride: int,
+        *,
+        streaming: bool,
+        data_type: MemcpyDataType,
+        order: MemcpyOrder,
+        nonblock: bool,
+    ) -> Task:
+        """Copy to every `row_stride`-th PE of every `col_stride`-th row of a rectangle."""
+        if row_stride < 1 or col_stride < 1:
+            raise HostCallError(
+                f"The strides are {row_stride} and {col_stride}; they are from 1 on."
+            )
+        columns, rows = -(-w // row_stride), -(-h // col_stride)
+        order = MemcpyOrder(order)
+        with told_to_host():
+            data = to_device(np.asarray(src), order, w=columns, h=rows, l=elem_per_pe)
+        tasks = [
+            self._send(
+                dest,
+                data[row : row + 1, column : column + 1],
+                (x + column * row_stride, y + row * col_stride, 1, 1),
+                streaming=streaming,
+                data_type=data_type,
+                nonblock=True,
+            )
+            for row in range(rows)
+            for column in range(columns)
+        ]
+        last = Tasks(tasks)
+        if not nonblock:
+            self.task_wait(last)
+        return last
 
     def memcpy_d2h(  # noqa: PLR0917 - the SDK's signature
         self,
@@ -242,7 +310,7 @@ class SdkRuntime:
 
         order, data_type = MemcpyOrder(order), MemcpyDataType(data_type)
         region = self._region((x, y, w, h), elem_per_pe)
-        with _told_to_host():
+        with told_to_host():
             check_target(dest, w * h * elem_per_pe)
         command: Command
         if streaming:
@@ -285,8 +353,21 @@ class SdkRuntime:
         """Return the content of a symbol, exported or not, on one PE of the program."""
         if self._simulator is None:
             raise HostCallError("There is nothing to read yet; call load() first.")
-        with _told_to_host():
-            return np.frombuffer(self._simulator.read_symbol(x, y, symbol), dtype).copy()
+        left, top = self._ports.origin
+        with told_to_host():
+            data = self._simulator.read_symbol(x - left, y - top, symbol)
+            return np.frombuffer(data, dtype).copy()
+
+    def dump_core(self, path: str | os.PathLike[str] = DEFAULT_CORE) -> None:
+        """Write the memory of all PEs to a file; see `core_files`."""
+        if self._simulator is None:
+            raise HostCallError("There is nothing to dump yet; call load() first.")
+        with told_to_host():
+            write_core(Path(path), self._simulator, self._ports.origin)
+
+    def dump_elf_core(self, path: str | os.PathLike[str] = DEFAULT_CORE) -> None:
+        """Do the same: there is one kind of core files."""
+        self.dump_core(path)
 
     def _send(
         self,
@@ -334,7 +415,7 @@ class SdkRuntime:
         deliver: Callable[[Words], None] | None,
     ) -> Task:
         simulator = self._running(what)
-        with _told_to_host():
+        with told_to_host():
             task = Task(simulator, simulator.submit(command), deliver)
         if nonblock:
             self._tasks.append(task)
@@ -354,7 +435,7 @@ class SdkRuntime:
 
         A run that has failed leaves its trace, since nothing comes after it.
         """
-        with _told_to_host():
+        with told_to_host():
             try:
                 yield
             except FabricError:
@@ -384,15 +465,6 @@ class SdkRuntime:
             with self._log_path.open("a") as file:
                 file.writelines(f"{line}\n" for line in lines[self._num_logged :])
             self._num_logged = len(lines)
-
-
-@contextmanager
-def _told_to_host() -> Iterator[None]:
-    """Translate errors to the types that programs of the SDK expect."""
-    try:
-        yield
-    except (WscError, ValueError) as error:
-        raise HostCallError(str(error)) from error
 
 
 def _color(number: int) -> int:

@@ -1,6 +1,6 @@
 """Operations that the host has begun and not waited for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from appliance.sdk.host.arrays import Words
@@ -53,3 +53,19 @@ class Task:
         if self._deliver is not None and data is not None:
             self._deliver(data)
         self._is_delivered = True
+
+
+class Tasks(Task):
+    """Several operations that are one for the host."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tasks
+
+    def done(self) -> bool:
+        """Whether all have ended."""
+        return all([task.done() for task in self._tasks])
+
+    def wait(self) -> None:
+        """Let simulated time pass until all have ended."""
+        for task in self._tasks:
+            task.wait()

@@ -20,7 +20,8 @@ from appliance.csl.program import (
 from appliance.csl.program.operands import DsdOperand
 from appliance.fabric.commands import CopyIn, CopyOut, Launch, Region, StreamIn, StreamOut
 from appliance.fabric.errors import FabricError, StallError
-from appliance.fabric.host_interface import Simulator, SimulatorOptions
+from appliance.fabric.host_interface import Simulator
+from appliance.fabric.options import SimulatorOptions
 from tests.support.fabric_programs import AT, F32, UNBLOCK, ClassBuilder, local_task, program
 from tests.support.fabric_programs import straight as function
 

@@ -3,7 +3,8 @@
 import pytest
 
 from appliance.fabric.commands import Launch
-from appliance.fabric.host_interface import Simulator, SimulatorOptions
+from appliance.fabric.host_interface import Simulator
+from appliance.fabric.options import SimulatorOptions
 from tests.support.csl import program_of
 
 LAYOUT = """

@@ -7,7 +7,8 @@ import pytest
 
 from appliance.csl.program import Program
 from appliance.fabric.commands import CopyOut, Launch, Region
-from appliance.fabric.host_interface import Counters, Simulator, SimulatorOptions
+from appliance.fabric.host_interface import Simulator
+from appliance.fabric.options import Counters, SimulatorOptions
 from tests.support.fabric_chains import row_chains
 from tests.support.fabric_drawings import Drawn, program_of
 from tests.support.fabric_pair import FastFabric

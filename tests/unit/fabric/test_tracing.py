@@ -19,7 +19,8 @@ from appliance.csl.program import (
 from appliance.fabric.bytecode import TraceKind
 from appliance.fabric.commands import CopyOut, Launch, Region, StreamIn, StreamOut
 from appliance.fabric.errors import StallError
-from appliance.fabric.host_interface import Simulator, SimulatorOptions
+from appliance.fabric.host_interface import Simulator
+from appliance.fabric.options import SimulatorOptions
 from appliance.fabric.tracing.memory import symbols_of
 from appliance.fabric.tracing.trace import Trace, file_of, read_trace
 from appliance.wire.fabric_traces import MAX_BLOCK_EVENTS, TraceFile, TraceFormatError

@@ -49,8 +49,18 @@ def test_an_array_of_another_width_or_size_is_refused():
         to_device(np.zeros(4, np.float64), ROW, w=2, h=2, l=1)
     with pytest.raises(ValueError, match="has 3 elements; 2 x 2 PEs with 1 each take 4"):
         to_device(np.zeros(3, np.float32), ROW, w=2, h=2, l=1)
-    with pytest.raises(ValueError, match="has 5 elements; the copy brings 4"):
-        to_host(np.zeros((2, 2, 1), np.uint32), np.zeros(5, np.int32), ROW)
+    with pytest.raises(ValueError, match="has 3 elements; the copy brings 4"):
+        to_host(np.zeros((2, 2, 1), np.uint32), np.zeros(3, np.int32), ROW)
+
+
+@pytest.mark.parametrize("order", [ROW, COL])
+def test_of_a_longer_array_the_beginning_is_copied(order):
+    longer, exact = np.arange(9, dtype=np.int32), np.arange(4, dtype=np.int32)
+    sent = to_device(longer, order, w=2, h=2, l=1)
+    np.testing.assert_array_equal(sent, to_device(exact, order, w=2, h=2, l=1))
+    target = np.full(9, -1, np.int32)
+    to_host(sent, target, order)
+    assert target.tolist() == [0, 1, 2, 3, -1, -1, -1, -1, -1]
 
 
 def test_a_view_of_the_low_bits_writes_through():

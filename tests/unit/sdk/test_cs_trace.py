@@ -11,7 +11,8 @@ import pytest
 from appliance.csl.compiler import compile_program
 from appliance.csl.options import CompileOptions
 from appliance.fabric.commands import CopyOut, Launch, Region
-from appliance.fabric.host_interface import Simulator, SimulatorOptions
+from appliance.fabric.host_interface import Simulator
+from appliance.fabric.options import SimulatorOptions
 from appliance.fabric.tracing.trace import Trace, file_of
 from appliance.fabric.tracing.view import Measure, bars, measured, moment
 from appliance.sdk.cs_trace import main

@@ -1,5 +1,5 @@
-"""Points and rectangles; see `appliance.sdk.host.geometry`."""
+"""Points and rectangles; see `appliance.sdk.geometry`."""
 
-from appliance.sdk.host.geometry import IntRectangle, IntVector
+from appliance.sdk.geometry import IntRectangle, IntVector
 
 __all__ = ["IntRectangle", "IntVector"]
