@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from appliance.api.services import Services, peer_uid_of, services_of, token_of
+from appliance.api.services import Services, connection_of, services_of, token_of
 from appliance.core.access_rules.model import Rule
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.records import User
@@ -143,13 +143,13 @@ def caller_of(request: Request) -> Principal:
 
 def peer_of(request: Request) -> str:
     """Return the address that a request comes from."""
-    return request.client.host if request.client else ""
+    return connection_of(request).host
 
 
 def identify_again(request: Request) -> Principal:
     """Return who sends a request, unless the proof has lapsed; raises `UnauthenticatedError`."""
-    peer_uid = partial(peer_uid_of, request)
-    return services_of(request).access.identify(User(), token_of(request), peer_uid)
+    proof = (User(), token_of(request), connection_of(request).uid)
+    return services_of(request).access.identify(*proof)
 
 
 class StreamAccess:
@@ -280,9 +280,8 @@ class Holds:
 
 
 async def _enter(rule: Rule, request: Request) -> Entered:
-    gate, token, peer = services_of(request).gate, token_of(request), peer_of(request)
-    peer_uid = partial(peer_uid_of, request)
-    enter_request = partial(gate.enter, rule, User(), token, peer=peer, peer_uid=peer_uid)
+    gate, token = services_of(request).gate, token_of(request)
+    enter_request = partial(gate.enter, rule, User(), token, connection=connection_of(request))
     return await gate.ask(enter_request, in_thread=run_in_threadpool)
 
 

@@ -5,9 +5,12 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from appliance.management import services as management
-from appliance.wire.connection_owner import Endpoint
+from appliance.management.access.accepted import NOBODY, Accepted
 
 LOGIN_COOKIE = "wsc_login"
+
+ACCEPTED = "accepted"
+"""Where the connection of a request is found in its state."""
 
 _BEARER = "bearer "
 
@@ -18,13 +21,10 @@ def services_of(request: Request) -> management.Services:
     return services
 
 
-def peer_uid_of(request: Request) -> int | None:
-    """Return the user id of a connection's other end; None if the kernel does not know it."""
-    client, server = request.client, request.scope.get("server")
-    if client is None or server is None or server[1] is None:
-        return None
-    here = Endpoint(str(server[0]), int(server[1]))
-    return services_of(request).peers.uid_of(Endpoint(client.host, client.port), here)
+def connection_of(request: Request) -> Accepted:
+    """Return the connection that a request came by, as it was when it was accepted."""
+    found = request.scope.get("state", {}).get(ACCEPTED)
+    return found if isinstance(found, Accepted) else NOBODY
 
 
 def token_of(request: Request) -> str:

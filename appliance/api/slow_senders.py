@@ -1,13 +1,21 @@
-"""HTTP/1.1 that closes connections whose request headers take too long to arrive.
+"""HTTP/1.1 that knows whose a connection is, and closes one whose headers take too long to arrive.
+
+Whose it is is found out once, when it is accepted, and is in the state of each of its requests.
 
 uvicorn waits for it without end: a thousand connections with half a head each would keep a thousand
 sockets. `api.entry` limits the time of a body.
 """
 
 import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from appliance.api.services import ACCEPTED
+from appliance.management.access.accepted import Accepted
 
 HEAD_SECONDS = 10.0
 """From the first moment of a connection, or from the first byte of a later request, to the end of
@@ -17,13 +25,30 @@ MAX_CONNECTIONS = 2048
 
 
 class TimedHttp(H11Protocol):
-    """One connection; see the module."""
+    """One connection; see the module.
+
+    Args:
+        see: Finds out whose it is.
+        arguments: Of uvicorn's own class.
+    """
 
     _head_timer: asyncio.TimerHandle | None = None
 
+    # `Any`: as uvicorn declares them.
+    def __init__(
+        self,
+        *arguments: Any,  # noqa: ANN401 - see above
+        see: Callable[[socket.socket], Accepted],
+        **options: Any,  # noqa: ANN401 - see above
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self._see = see
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Find out whose it is, and begin to wait for the first request."""
         super().connection_made(transport)
+        whose = self._see(transport.get_extra_info("socket"))
+        self.app_state = {**self.app_state, ACCEPTED: whose}
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:

@@ -15,7 +15,7 @@ from appliance.cli.options.secret_options import no_database_password
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
-from appliance.management.front.sni_proxy import Address, Backends, SniProxy, listen
+from appliance.management.front.sni_proxy import Backends, SniProxy, listen
 from appliance.observability.logging import configure_logging
 from appliance.settings import read_settings
 from appliance.storage.cluster.coordinator_directory import CoordinatorDirectory
@@ -74,7 +74,7 @@ def proxy(
     directory.close()
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit():
         raise UserError(f"{text!r} is no host:port of management.")

@@ -2,6 +2,11 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -9,6 +14,7 @@ from starlette.types import ASGIApp
 from appliance.api.app import create_app
 from appliance.api.slow_senders import MAX_CONNECTIONS, TimedHttp
 from appliance.dashboard.pages import install_pages
+from appliance.management.access.accepted import Accepted
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.access.certificates import Certificates
 from appliance.management.server import Management
@@ -22,18 +28,25 @@ def let_in(listener: socket.socket) -> None:
     listener.listen()
 
 
-def http_config(app: ASGIApp, tls: Certificates | None) -> uvicorn.Config:
+def http_config(
+    app: ASGIApp, tls: Certificates | None, see: Callable[[socket.socket], Accepted]
+) -> uvicorn.Config:
     """Return how an application is served.
 
     No header says from where a request comes: uvicorn would believe those that come from loopback,
     the port that they name included, and every user of this machine can send them.
+
+    Args:
+        app: The application.
+        tls: What it proves itself with.
+        see: Finds out whose a connection is.
     """
     return uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         lifespan="off",
-        http=TimedHttp,
+        http=partial(TimedHttp, see=see),  # type: ignore[arg-type]  # called like a class
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         proxy_headers=False,
@@ -49,7 +62,7 @@ async def serve_rest(
     services = management.services
     rest, tls = create_app(services, hosts=management.rest_hosts), services.tls
     install_pages(rest)
-    config = http_config(rest, tls)
+    config = http_config(rest, tls, services.accepted.of_socket)
     if tls is not None:
         config.load()
         assert config.ssl is not None
@@ -57,8 +70,28 @@ async def serve_rest(
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
     serving = asyncio.create_task(server._serve(sockets=[listener]))
-    await is_ended.wait()
-    services.estimates.close()
-    services.feed.close()  # or open streams would keep the server from ending
+    async with _behind_the_front(server, services.options.rest_socket):
+        await is_ended.wait()
+        services.estimates.close()
+        services.feed.close()  # or open streams would keep the server from ending
     server.should_exit = True
     await serving
+
+
+@asynccontextmanager
+async def _behind_the_front(server: uvicorn.Server, path: Path) -> AsyncIterator[None]:
+    """With TLS, serve also the connections that the clients' one port passes on."""
+    config = server.config
+    if not config.is_ssl:
+        yield
+        return
+
+    make = cast("Callable[..., asyncio.Protocol]", config.http_protocol_class)
+    connection = partial(make, config=config, server_state=server.server_state, app_state={})
+    loop = asyncio.get_running_loop()
+    inner = await loop.create_unix_server(connection, path, ssl=config.ssl)
+    try:
+        yield
+    finally:
+        inner.close()
+        await asyncio.to_thread(path.unlink, missing_ok=True)

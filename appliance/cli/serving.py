@@ -125,7 +125,7 @@ async def _run_alone(
     if waits and not await await_database(database, is_ended, seconds=_DATABASE_SECONDS):
         return
     listener = listen(options.listen.bind_host, options.listen.rest_port, option="--rest-port")
-    rest = RestPlace(url=_rest_url(options, listener), address=listener.getsockname()[:2])
+    rest = RestPlace(url=_rest_url(options, listener), is_served=True)
     open_pods = functools.partial(open_pod_side, programs=program.pods)
     with ExitStack() as afterwards:
         async with running_management(

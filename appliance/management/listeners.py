@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import grpc.aio
 
-from appliance.core.errors import ClusterError
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.foundation import Foundation
-from appliance.management.front.sni_proxy import Address, Backends, SniProxy, listen
+from appliance.management.front.passages import Choose, Destination
+from appliance.management.front.sni_proxy import Backends, SniProxy, listen
+from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.settings_by_group import PROCESSES, ListenOptions
 from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
 from appliance.management.rpc.client.client_streams import ClientStreams, Presence
@@ -28,7 +29,6 @@ from appliance.management.rpc.inner_servicer import InnerServicer
 from appliance.management.rpc.queue_servicer import QueueServicer
 from appliance.management.rpc.rpc_edge import CLIENT_OPTIONS, INNER_OPTIONS, RpcEdge, by_name
 from appliance.management.services import Services
-from appliance.management.wiring import INNER_HOST
 from appliance.wire.joined_servicer import joined
 from protos.cluster.cluster_pb2_grpc import (
     ClusterManagementServicer,
@@ -52,39 +52,44 @@ def open_one_port(where: ListenOptions) -> socket.socket:
     return listen(where.bind_host, where.port, option="--port")
 
 
-def lead_on(
-    listener: socket.socket, services: Services, port: int, rest: Address | None
-) -> SniProxy:
-    """Lead clients' one port to management at an inner port, to REST and to coordinators."""
+def lead_on(listener: socket.socket, services: Services, *, has_rest: bool) -> SniProxy:
+    """Lead clients' one port to management, to REST and to coordinators."""
     backends = Backends(
-        management=(INNER_HOST, port), rest=rest, find_coordinator=services.jobs.coordinator
+        management=str(services.options.client_socket),
+        rest=str(services.options.rest_socket) if has_rest else None,
+        find_coordinator=services.jobs.coordinator,
     )
-    front = SniProxy([listener], backends)
-    services.peers.follow(front.origin_of)
+    front = SniProxy([listener], backends, services.accepted)
     front.start()
     return front
 
 
+def to_management(options: ManagementOptions) -> Choose:
+    """Return what leads every connection to management, whatever it begins with."""
+
+    async def destination() -> Destination:
+        return Destination(address=str(options.client_socket))
+
+    return lambda _, __: destination()
+
+
 async def serve_clients(
     services: Services, presence: Presence, threads: ThreadPoolExecutor
-) -> tuple[grpc.aio.Server, int]:
-    """Serve clients, csctl and administrators; return the server and its port.
-
-    Raises:
-        ClusterError: The port is taken.
-    """
+) -> grpc.aio.Server:
+    """Serve clients, csctl and administrators, whose connections a front passes on."""
     connections = Connections(services.clock)
     # Without tokens the kernel says of every stream whose it is.
     told = connections if services.options.trust.needs_token else None
-    edge = RpcEdge(threads, services.gate, services.peers, told)
+    edge = RpcEdge(threads, services.gate, services.accepted, told)
     server = grpc.aio.server(interceptors=[edge], options=CLIENT_OPTIONS)
     _add_client_services(server, services, presence, connections)
-    listen_at, is_behind = services.options.listen, services.has_tls
-    address = f"{INNER_HOST}:0" if is_behind else f"{listen_at.bind_host}:{listen_at.port}"
-    port = _bind(server, address, services)
-    services.peers.serve_at(address.rpartition(":")[0], port)
+    address = f"unix:{services.options.client_socket}"
+    if services.tls is None:
+        server.add_insecure_port(address)
+    else:
+        server.add_secure_port(address, CertificateReload(services.tls).credentials())
     await server.start()
-    return server, port
+    return server
 
 
 def _add_client_services(
@@ -152,17 +157,3 @@ async def serve_pods(
     server.add_insecure_port(foundation.inner_address)
     await server.start()
     return server
-
-
-def _bind(server: grpc.aio.Server, address: str, services: Services) -> int:
-    try:
-        if services.tls is None:
-            return server.add_insecure_port(address)
-        return server.add_secure_port(address, CertificateReload(services.tls).credentials())
-    except RuntimeError as error:
-        where = services.options.listen
-        raise ClusterError(
-            f"Port {where.port} at {where.bind_host} cannot be used; most likely another program "
-            "listens there.",
-            hint="Choose another one with --port.",
-        ) from error

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
@@ -11,10 +12,16 @@ from appliance.core.clock import Clock
 from appliance.management.changes.feed import Topic
 from appliance.management.foundation import Foundation, lay_foundation
 from appliance.management.front.client_config import write_client_config
-from appliance.management.front.sni_proxy import Address
+from appliance.management.front.passages import Passages
 from appliance.management.kubernetes.kubernetes_side import Candidacy
 from appliance.management.kubernetes.wsjobs import JobServices
-from appliance.management.listeners import lead_on, open_one_port, serve_clients, serve_pods
+from appliance.management.listeners import (
+    lead_on,
+    open_one_port,
+    serve_clients,
+    serve_pods,
+    to_management,
+)
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.settings_by_group import LOOPBACK
 from appliance.management.pod_side import OpenPodSide, PodSide, open_pod_side
@@ -38,11 +45,11 @@ class RestPlace:
 
     Attributes:
         url: Its URL.
-        address: Where it listens, so that clients' one port leads there too; None for nowhere.
+        is_served: Whether it serves, so that with TLS clients' one port leads there too.
     """
 
     url: str
-    address: Address | None = None
+    is_served: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,24 +137,18 @@ class _Start:
         self.stack.push_async_callback(asyncio.to_thread, self.closers.close)
         foundation = lay_foundation(options, clock, self.closers)
         foundation.watch.bind(asyncio.get_running_loop())
-        listener = None
-        if foundation.tls is not None:
-            listener = open_one_port(options.listen)
-        port = listener.getsockname()[1] if listener else options.listen.port
+        listener = open_one_port(options.listen)
+        self.closers.callback(listener.close)
+        port = listener.getsockname()[1]
         inner = self._open_inner_listener(foundation)
         pods = self.open_pods(foundation, self.candidacy, self.closers)
-        one_port = f"{_public(options, port)}" if listener else ""
+        one_port = _public(options, port) if foundation.tls else ""
         place = Place(dashboard_root=self.rest.url, one_port=one_port, remote_inner_address=inner)
         wired = self._wire(foundation, pods, place)
         services = wired.services
         join_address = await self._let_nodes_join(foundation, pods)
         self._begin(wired, pods)
-        client_port = await self._serve(foundation, services)
-        if listener is None:
-            port = client_port
-        else:
-            front = lead_on(listener, services, client_port, self.rest.address)
-            self.stack.push_async_callback(asyncio.to_thread, front.close)
+        await self._serve(foundation, services, listener)
         management = Management(
             services=services,
             address=_public(options, port),
@@ -225,16 +226,26 @@ class _Start:
                 of_jobs, services.inventory, services.systems, listen=services.watch.listen
             )
 
-    async def _serve(self, foundation: Foundation, services: Services) -> int:
-        """Serve clients and pods; return the port of the former."""
+    async def _serve(
+        self, foundation: Foundation, services: Services, listener: socket.socket
+    ) -> None:
+        """Serve clients, at a listener, and pods."""
         presence = Presence(services.clock, services.options.queue.lease_seconds)
         threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
         self.closers.callback(threads.shutdown, wait=False)
-        clients, port = await serve_clients(services, presence, threads)
+        passages = Passages(to_management(services.options), services.accepted)
+        self.stack.push_async_callback(passages.close)  # after the calls that they carry
+        clients = await serve_clients(services, presence, threads)
         self.stack.push_async_callback(clients.stop, grace=0.5)
         pods = await serve_pods(foundation, services, presence, threads)
         self.stack.push_async_callback(pods.stop, grace=0.5)
-        return port
+        if foundation.tls is None:
+            # In this event loop: another thread would wait for Python's lock at every call.
+            await passages.serve([listener])
+            self.stack.callback(passages.refuse)
+        else:
+            front = lead_on(listener, services, has_rest=self.rest.is_served)
+            self.stack.push_async_callback(asyncio.to_thread, front.close)
 
     def _end_jobs(self, reconciler: Reconciler, *, is_ours: bool) -> None:
         if is_ours and self.done.is_set():

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from appliance.core.clock import Clock
+from appliance.management.access.accepted import AcceptedConnections
 from appliance.management.access.authorization import Access
 from appliance.management.access.certificates import Certificates
-from appliance.management.access.local_users import LocalPeers
 from appliance.management.access.single_sign_on import SingleSignOn
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.estimates import Estimates
@@ -42,7 +42,7 @@ class Services:
         watch: Where waiters hear of changes.
         access: Who callers are, and what they may do.
         gate: Asks that for every entry point, and how often they may.
-        peers: Whose connections of this machine are.
+        accepted: Whose connections are.
         jobs: Reads jobs, ends them, follows them.
         lists: Lists of jobs, and what they report.
         edits: Changes jobs that wait or run.
@@ -69,7 +69,7 @@ class Services:
     watch: JobWatch
     access: Access
     gate: Gate
-    peers: LocalPeers
+    accepted: AcceptedConnections
     jobs: JobService
     lists: JobLists
     edits: JobEdits

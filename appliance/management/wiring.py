@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from appliance.management.access.accepted import AcceptedConnections
 from appliance.management.access.allowances import Allowances
-from appliance.management.access.local_users import LocalPeers
 from appliance.management.access.single_sign_on import SingleSignOn, open_single_sign_on
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.background_services import BackgroundServices
@@ -184,7 +184,7 @@ def _make_services(
         watch=foundation.watch,
         access=access,
         gate=Gate(access, state, mailbox.write, Allowances(clock), exports),
-        peers=LocalPeers(),
+        accepted=AcceptedConnections(),
         jobs=jobs,
         lists=JobLists(state=state),
         edits=JobEdits(state, jobs, mailbox),

@@ -2,16 +2,19 @@
 
 Both ends of a connection over loopback are sockets of one kernel, which knows the user id of each.
 It is asked by netlink (`sock_diag(7)`) for exactly the socket at the other end, which takes some
-ten microseconds however many sockets there are, and found in /proc/net where that is not served. A
-connection is asked about at every call: what was true of an address a moment ago may be another
-user's by now, and gRPC tells connections apart by nothing else.
+ten microseconds however many sockets there are, and found in /proc/net where that is not served.
+What it says is true of an address at that moment alone, since a port is soon another's: so a
+connection is asked about when it is accepted (`management.access.accepted`).
 """
 
 import ctypes
+import errno
 import os
 import socket
+import stat
 import struct
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -20,9 +23,12 @@ from urllib.parse import unquote
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
+_NLMSG_ERROR = 2
 _NLM_F_REQUEST = 1
 _ESTABLISHED = 1
 """Of a socket in another state the kernel may say root, whoever had it: its owner has let it go."""
+_CLOSE_WAIT = 8
+"""The other end has said that it sends nothing more; the connection is there."""
 _ANY_STATE = 0xFFFFFFFF
 _NO_COOKIE = (0xFFFFFFFF, 0xFFFFFFFF)
 
@@ -30,8 +36,10 @@ _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBBI")
 _PORTS = struct.Struct("!HH")
 _INTERFACE_AND_COOKIE = struct.Struct("=III")
+_ERROR = struct.Struct("=i")
 _ANSWER = struct.Struct("=BBBB48sIIIII")
-"""`inet_diag_msg`: family, state, timer, retransmissions, the socket, expiry, two queues, user."""
+"""`inet_diag_msg`: family, state, timer, retransmissions, the socket, expiry, two queues, user,
+inode."""
 
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
@@ -54,14 +62,18 @@ class Endpoint:
     host: str
     port: int
 
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine has such an address."""
-        return _address(self.host).is_loopback
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a socket is.
 
-Origin = tuple[Endpoint, Endpoint]
-"""The far and the near end of the connection that a client made."""
+    Attributes:
+        uid: Its user id.
+        inode: Its inode, by which a process knows its own.
+    """
+
+    uid: int
+    inode: int
 
 
 @lru_cache(maxsize=1024)
@@ -81,8 +93,8 @@ def parse_peer(text: str) -> Endpoint | None:
         return None
 
 
-def uid_of_peer(peer: Endpoint, here: Endpoint) -> int | None:
-    """Return the user id of the socket at the other end of a connection.
+def find_owner(peer: Endpoint, here: Endpoint) -> Owner | None:
+    """Return whose the socket at the other end of a connection is.
 
     Args:
         peer: The other end.
@@ -94,25 +106,60 @@ def uid_of_peer(peer: Endpoint, here: Endpoint) -> int | None:
     question = _question(peer.host, peer.port, here.host, here.port)
     if question is None:
         return None
-    uid = _ask(question)
-    return uid if uid is not None else _search(peer, here)
+    try:
+        return _ask(question)
+    except OSError:  # not served, or not permitted
+        return _search(peer, here)
+
+
+def is_connected(connection: socket.socket) -> bool:
+    """Whether a connection of TCP is still there, so that no other can have its ends."""
+    state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    return state in (_ESTABLISHED, _CLOSE_WAIT)
+
+
+def is_held_here(inode: int) -> bool:
+    """Whether a socket is one of this process."""
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # it was closed meanwhile
+            status = os.fstat(int(name))
+            if status.st_ino == inode and stat.S_ISSOCK(status.st_mode):
+                return True
+    return False
+
+
+def is_own_address(host: str) -> bool:
+    """Whether an address is one of this machine (or of its network namespace).
+
+    From one of its own the kernel reaches itself by that same address. Nothing is sent.
+    """
+    address = _address(host)
+    if address.is_loopback or address.is_unspecified:
+        return True
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((str(address), 9))
+        return _address(probe.getsockname()[0]) == address
+    return False  # nothing leads there
 
 
 def may_reach(peer: Endpoint, here: Endpoint, *, owner_uid: int) -> bool:
     """Whether whoever is at the other end may reach what a user's job serves.
 
-    From this machine it is the owner, root or the user that we run as ourselves; of others the
-    kernel knows nothing, and it is whoever knows the job's authority.
+    From this machine, by whichever of its addresses, it is the owner, root or the user that we run
+    as ourselves; of others the kernel knows nothing, and it is whoever knows the job's authority.
 
     Args:
         peer: The other end of the connection.
-        here: Our own end.
+        here: Our own end; who listens at all addresses need not know at which.
         owner_uid: User id of the owner; -1 for none.
     """
-    if peer.host != here.host and not here.is_loopback:
-        return True
-    uid = uid_of_peer(peer, here)
-    return uid is not None and uid in (0, os.getuid(), owner_uid)
+    if _address(here.host).is_unspecified:
+        here = Endpoint(peer.host, here.port)
+    owner = find_owner(peer, here)
+    if owner is None:
+        return not is_own_address(peer.host)
+    return owner.uid in (0, os.getuid(), owner_uid)
 
 
 _Address = IPv4Address | IPv6Address
@@ -163,21 +210,25 @@ def _question(host: str, port: int, our_host: str, our_port: int) -> _Question |
     )
 
 
-def _ask(question: _Question) -> int | None:
-    """Ask the kernel for exactly one socket; None if it has none, or does not serve the question.
+def _ask(question: _Question) -> Owner | None:
+    """Ask the kernel for exactly one socket; None if it has none.
 
     A socket of the wide family that is connected to an IPv4 address is found by that address, and
     answered with the mapped one.
+
+    Raises:
+        OSError: It does not serve the question.
     """
-    try:
-        answer = _exchange(question.message)
-    except OSError:  # not served, or not permitted
+    answer = _exchange(question.message)
+    kind = _HEADER.unpack_from(answer)[1]
+    if kind == _NLMSG_ERROR and -_ERROR.unpack_from(answer, _HEADER.size)[0] == errno.ENOENT:
         return None
-    if _HEADER.unpack_from(answer)[1] != _SOCK_DIAG_BY_FAMILY:
-        return None  # an error: there is no such socket
-    found_family, state, _, _, found, _, _, _, uid, _ = _ANSWER.unpack_from(answer, _HEADER.size)
-    wanted = question.wanted if found_family == question.family else question.wanted_wide
-    return uid if state == _ESTABLISHED and found.startswith(wanted) else None
+    if kind != _SOCK_DIAG_BY_FAMILY:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+    family, state, _, _, found, _, _, _, uid, inode = _ANSWER.unpack_from(answer, _HEADER.size)
+    wanted = question.wanted if family == question.family else question.wanted_wide
+    is_it = state == _ESTABLISHED and found.startswith(wanted)
+    return Owner(uid, inode) if is_it else None
 
 
 def _socket_id(there: _Address, port: int, ours: _Address, our_port: int) -> bytes:
@@ -232,7 +283,7 @@ def _exchange(request: bytes) -> bytes:
     return answer
 
 
-def _search(peer: Endpoint, here: Endpoint) -> int | None:
+def _search(peer: Endpoint, here: Endpoint) -> Owner | None:
     """Find the socket in the kernel's tables, of which a mapped IPv4 address is in the second."""
     there, ours = _address(peer.host), _address(here.host)
     wanted = {(_hex(there, peer.port, wide), _hex(ours, here.port, wide)) for wide in (False, True)}
@@ -245,7 +296,7 @@ def _search(peer: Endpoint, here: Endpoint) -> int | None:
             columns = line.split()
             is_it = (columns[1], columns[2]) in wanted and int(columns[3], 16) == _ESTABLISHED
             if is_it and columns[9] != "0":  # one without an inode belongs to nobody any more
-                return int(columns[7])
+                return Owner(int(columns[7]), int(columns[9]))
     return None
 
 

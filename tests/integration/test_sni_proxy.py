@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -18,16 +19,24 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId
+from appliance.management.access.accepted import accepted
 from appliance.management.access.certificates import (
     Certificates,
     ensure_certificates,
     find_certificates,
 )
 from appliance.management.front.sni_proxy import Backends, SniProxy, listen
+from appliance.wire.connection_owner import Endpoint, Owner, find_owner
 
 JOB = JobId("wsjob-0123456789abcdefghijkl")
 UNKNOWN_JOB = JobId("wsjob-zzzzzzzzzzzzzzzzzzzzzz")
 AUTHORITY = f"{JOB}-coordinator-0-{'s' * 20}.{AUTHORITY_SUFFIX}"
+
+
+def as_of_another_process(there: Endpoint, here: Endpoint) -> Owner | None:
+    """Return whose a connection is, as if its other end were no socket of this process."""
+    owner = find_owner(there, here)
+    return None if owner is None else Owner(owner.uid, -1)
 
 
 class Answering:
@@ -88,7 +97,7 @@ def port(files: Certificates) -> Iterator[int]:
             else None
         ),
     )
-    front = SniProxy([listener], backends)
+    front = SniProxy([listener], backends, see=partial(accepted, find=as_of_another_process))
     front.start()
     yield listener.getsockname()[1]
     front.close()

@@ -3,12 +3,13 @@
 import os
 import ssl
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import httpx
 
 from appliance.api.app import create_app
+from appliance.api.services import ACCEPTED
 from appliance.core.clock import SystemClock
+from appliance.management.access.accepted import Accepted
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import open_access
 from appliance.management.background.estimates import Estimates
@@ -29,16 +30,27 @@ def described_app(path, **services):
     )
     gate = Gate(access, state, None, Allowances(clock), services.get("exports"))
     others = dict.fromkeys(Services.__dataclass_fields__)
-    of_operator = SimpleNamespace(uid_of=lambda *_: os.getuid())
     fields = {
         **others,
-        "peers": of_operator,
         "access": access,
         "state": state,
         "gate": gate,
         "estimates": Estimates(),
     }
-    return create_app(Services(**{**fields, **services}))
+    app = create_app(Services(**{**fields, **services}))
+    app.add_middleware(_OfOperator)
+    return app
+
+
+class _OfOperator:
+    """ASGI middleware by which every request comes by a connection of who runs the tests."""
+
+    def __init__(self, app):
+        self._app = app
+
+    async def __call__(self, scope, receive, send):
+        whose = Accepted(host="here", uid=os.getuid())
+        await self._app({**scope, "state": {ACCEPTED: whose}}, receive, send)
 
 
 @contextmanager

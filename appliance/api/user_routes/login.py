@@ -40,7 +40,7 @@ def log_in(
     """Trade a token for a login: sets the cookie."""
     tokens, text = services.access.tokens, wanted.token.get_secret_value()
     login = services.gate.prove(peer_of(request), lambda: tokens.log_in(text))
-    principal = services.access.identify(User(), login.text, lambda: None)
+    principal = services.access.identify(User(), login.text, None)
     set_login(response, login, has_tls=services.has_tls)
     return Me.of(
         principal,

@@ -39,8 +39,7 @@ from appliance.core.errors import (
 )
 from appliance.core.integers import MAX_ID
 from appliance.core.queries.audit_trail import AuditFilter, AuditRecord
-from appliance.management.access.known_accounts import KnownAccounts
-from appliance.management.access.local_users import find_account
+from appliance.management.access.known_accounts import KnownAccounts, find_account
 from appliance.management.access.tokens import Tokens
 from appliance.management.changes.watch import Awaited
 from appliance.management.store.keys import TOKENS, ensure_key
@@ -51,9 +50,6 @@ logger = logging.getLogger(__name__)
 
 WriteBatched = Callable[[Callable[[], None], Awaited], None]
 """Takes something that writes to the database, and an answer to resolve after the commit."""
-
-PeerUid = Callable[[], int | None]
-"""Asks the kernel whose connection a call came by; None if it does not know."""
 
 
 _NAMELESS = "pid."
@@ -118,13 +114,14 @@ class Access:
         """Who runs the appliance."""
         return Principal(user=self._options.operator, role=UserRole.CLUSTER_ADMIN)
 
-    def identify(self, claimed: User, token: str, peer_uid: PeerUid) -> Principal:
+    def identify(self, claimed: User, token: str, peer_uid: int | None) -> Principal:
         """Return who calls.
 
         Args:
             claimed: Who the call says it is of; uid -1 if it does not say.
             token: The token it carries; may be empty.
-            peer_uid: Says whose connection it came by, where there is no token.
+            peer_uid: Whose connection it came by, which counts where there is no token; None if
+                it is nobody's.
 
         Raises:
             UnauthenticatedError: A token is needed and lacking, or not valid, or stands for
@@ -142,7 +139,7 @@ class Access:
             )
         options = self._options
         user = user_of_peer(
-            peer_uid(),
+            peer_uid,
             claimed,
             operator=options.operator,
             serves_all=options.serves_all,

@@ -1,10 +1,16 @@
-"""Accounts as they were read a moment ago, so that a call need not ask the database."""
+"""Accounts as they were read a moment ago, so that a call need not ask the database.
 
+And the accounts of this machine, of which its C library knows.
+"""
+
+import os
+import pwd
 from collections.abc import Mapping
 from threading import Lock
 
 from appliance.core.clock import Clock
 from appliance.core.cluster.access import Account
+from appliance.core.cluster.identity import LocalAccount
 from appliance.storage.users.access import AccessRepository
 
 _MAX_AGE_SECONDS = 1.0
@@ -57,3 +63,13 @@ class KnownAccounts:
             self._by_uid = {account.uid: account for account in accounts}
             self._read_at = now
             return self._by_name, self._by_uid
+
+
+def find_account(uid: int) -> LocalAccount | None:
+    """Return the account that this machine has for a user id; None if there is none."""
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return None
+    groups = frozenset(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return LocalAccount(name=entry.pw_name, gid=entry.pw_gid, groups=groups)

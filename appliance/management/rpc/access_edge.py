@@ -23,11 +23,11 @@ from appliance.core.errors import (
     UnauthenticatedError,
 )
 from appliance.core.ids import JOB_PREFIX, JobId, WorkflowId
+from appliance.management.access.accepted import Accepted
 from appliance.management.access.allowances import Allowances, Hold
 from appliance.management.access.authorization import (
     Access,
     Change,
-    PeerUid,
     WriteBatched,
     job_target,
 )
@@ -124,8 +124,7 @@ class Gate:
         self,
         method: str,
         caller: Caller,
-        peer: str,
-        peer_uid: PeerUid,
+        connection: Accepted,
         likely: Principal | None = None,
     ) -> Entered:
         """Do what `enter` does for a gRPC call."""
@@ -138,8 +137,7 @@ class Gate:
             rule,
             caller.user,
             caller.token,
-            peer=peer,
-            peer_uid=peer_uid,
+            connection=connection,
             is_nobody=is_nobody,
             likely=likely,
         )
@@ -151,8 +149,7 @@ class Gate:
         claimed: User,
         token: str,
         *,
-        peer: str,
-        peer_uid: PeerUid,
+        connection: Accepted,
         is_nobody: bool = False,
         likely: Principal | None = None,
     ) -> Entered:
@@ -162,8 +159,8 @@ class Gate:
             rule: What holds for it.
             claimed: Who it says it is of; uid -1 if it does not say.
             token: The token it carries; may be empty.
-            peer: Where it comes from; whoever need not say who they are is counted by it.
-            peer_uid: Asks the kernel whose connection it came by.
+            connection: What it came by; whoever need not say who they are is counted by its
+                address.
             is_nobody: Whether it carries nothing that says whose it is, and need not.
             likely: Who has proved themselves on its connection: it is counted as theirs, so that
                 streams of clients do not compete with strangers'. None for nobody.
@@ -175,28 +172,29 @@ class Gate:
                 many wrong ones have come from there.
         """
         if rule.identity is Identity.NOTHING or is_nobody:
-            return Entered(rule=rule, principal=None, hold=self._of_nobody(rule, peer, likely))
-        principal = self.prove(peer, lambda: self._access.identify(claimed, token, peer_uid))
+            hold = self._of_nobody(rule, connection.host, likely)
+            return Entered(rule=rule, principal=None, hold=hold)
+        proof = (claimed, token, connection.uid)
+        principal = self.prove(connection.host, lambda: self._access.identify(*proof))
         hold = self._allowances.take(
             f"uid {principal.user.uid}", rule.cost, is_exempt=principal.is_admin
         )
         return Entered(rule=rule, principal=principal, hold=hold)
 
-    def _of_nobody(self, rule: Rule, peer: str, likely: Principal | None) -> Hold:
+    def _of_nobody(self, rule: Rule, host: str, likely: Principal | None) -> Hold:
         """Count a call that does not say whose it is."""
         if likely is None:
-            return self._allowances.take(f"at {peer}", rule.cost, is_stranger=True)
+            return self._allowances.take(f"at {host}", rule.cost, is_stranger=True)
         key = f"uid {likely.user.uid}"
         return self._allowances.take(key, rule.cost, is_exempt=likely.is_admin)
 
-    def enter_again(
-        self, entered: Entered, caller: Caller, peer: str, peer_uid: PeerUid
-    ) -> Entered:
+    def enter_again(self, entered: Entered, caller: Caller, connection: Accepted) -> Entered:
         """Look again who makes a call that goes on; raises as `enter` does."""
         if entered.principal is None:
             return entered
-        proof = (caller.user, caller.token, peer_uid)
-        return replace(entered, principal=self.prove(peer, lambda: self._access.identify(*proof)))
+        proof = (caller.user, caller.token, connection.uid)
+        principal = self.prove(connection.host, lambda: self._access.identify(*proof))
+        return replace(entered, principal=principal)
 
     def prove(self, peer: str, check: Callable[[], _Proved]) -> _Proved:
         """Check a proof of who calls; the one place where wrong ones are counted.

@@ -26,8 +26,8 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
+from appliance.management.access.accepted import AcceptedConnections
 from appliance.management.access.authorization import Change, act_as
-from appliance.management.access.local_users import LocalPeers
 from appliance.management.rpc.access_edge import RECHECK_SECONDS, Entered, Gate, name_of
 from appliance.management.rpc.concurrent_reads import ReadingPlaces
 from appliance.management.rpc.connections import Connections
@@ -118,7 +118,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
     Args:
         executor: Threads for plain handlers, and for the gate, which may wait for the database.
         gate: Says who may call what; None lets every call pass.
-        peers: Say whose connections are.
+        accepted: Says whose connections are.
         connections: Are told who has proved themselves on which; None where no stream asks.
     """
 
@@ -126,12 +126,12 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         self,
         executor: Executor,
         gate: Gate | None = None,
-        peers: LocalPeers | None = None,
+        accepted: AcceptedConnections | None = None,
         connections: Connections | None = None,
     ) -> None:
         self._executor = executor
         self._gate = gate
-        self._peers = peers or LocalPeers()
+        self._accepted = accepted or AcceptedConnections()
         self._connections = connections
         self._places = ReadingPlaces()
         self._wrapped: dict[str, _MethodHandler] = {}
@@ -248,10 +248,9 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         if gate is None:
             return None
         connection = context.peer()
-        peer_uid = partial(self._peers.uid_of_call, connection)
-        host = self._peers.host_of_call(connection)
+        whose = self._accepted.of_call(connection)
         likely = None if self._connections is None else self._connections.likely(connection)
-        call = (method, caller(context.invocation_metadata()), host, peer_uid, likely)
+        call = (method, caller(context.invocation_metadata()), whose, likely)
         entered: Entered = await gate.ask(gate.enter_call, *call, in_thread=self._in_thread)
         act_as(entered.principal)
         if self._connections is not None and entered.principal is not None:
@@ -275,12 +274,10 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         """Raise if the reader of a stream has lost the right to read it."""
         if self._gate is None or call.entered is None:
             return
-        connection = call.context.peer()
         entered = self._gate.enter_again(
             call.entered,
             caller(call.context.invocation_metadata()),
-            self._peers.host_of_call(connection),
-            partial(self._peers.uid_of_call, connection),
+            self._accepted.of_call(call.context.peer()),
         )
         if not entered.rule.action.is_change:
             self._decide(method, replace(call, entered=entered))

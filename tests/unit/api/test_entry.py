@@ -10,6 +10,7 @@ from appliance.api import entry
 from appliance.core.access_rules import rules
 from appliance.core.access_rules.model import MIB
 from appliance.core.cluster.records import User
+from appliance.management.access.accepted import Accepted
 from tests.support.rest import described_app
 
 
@@ -94,7 +95,9 @@ def test_a_route_that_forgets_to_ask_fails(tmp_path):
     gate = described_app(tmp_path).state.services.gate
     services = described_app(tmp_path).state.services
 
-    entered = gate.enter(rules.NEW_USER, User(), "", peer="here", peer_uid=os.getuid)
+    entered = gate.enter(
+        rules.NEW_USER, User(), "", connection=Accepted(host="here", uid=os.getuid())
+    )
     asked = entry.Entry(gate, services, entered, None)
     with pytest.raises(entry.InternalError, match="without asking"):
         asked.check_decided()

@@ -5,9 +5,12 @@ import asyncio
 import pytest
 from uvicorn.server import ServerState
 
+from appliance.api.services import ACCEPTED
 from appliance.cli.rest_shell import http_config
+from appliance.management.access.accepted import Accepted
 
 HERE, THERE, ROOTS = ("127.0.0.1", 9001), ("127.0.0.1", 40000), "127.0.0.1:50000"
+WHOSE = Accepted(host="127.0.0.1", uid=1000)
 
 
 class Ends(asyncio.Transport):
@@ -36,7 +39,7 @@ def seen(head: bytes) -> list[dict]:
         await send({"type": "http.response.body", "body": b""})
 
     async def run():
-        config = http_config(app, None)
+        config = http_config(app, None, lambda _: WHOSE)
         config.load()
         connection = config.http_protocol_class(config, ServerState(), {})
         connection.connection_made(Ends())
@@ -67,6 +70,7 @@ def test_a_header_changes_neither_a_connections_end_nor_its_scheme(header: str) 
     request = f"GET / HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n".encode()
     (scope,) = seen(request)
     assert (scope["client"], scope["server"], scope["scheme"]) == (THERE, HERE, "http")
+    assert scope["state"][ACCEPTED] is WHOSE
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from appliance.core.errors import (
 )
 from appliance.core.ids import JobId
 from appliance.core.queries.audit_trail import AuditFilter
+from appliance.management.access.accepted import Accepted
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import Access, AccessOptions, open_access
 from appliance.management.access.tokens import LOGIN_SECONDS, Tokens
@@ -48,9 +49,7 @@ def database(tmp_path):
     database.close()
 
 
-def of_operator() -> int:
-    """Be the kernel, for a connection of who runs the appliance."""
-    return OPERATOR.uid
+HERE = Accepted(host="127.0.0.1", uid=OPERATOR.uid)
 
 
 def make_access(database, clock, *, needs_token=False, serves_all=False, key=b"k" * 32) -> Access:
@@ -69,24 +68,24 @@ def access(database, clock):
 
 def test_a_token_says_who_calls(access):
     token = access.tokens.mint("ada")
-    principal = access.identify(ADA, token.text, of_operator)
+    principal = access.identify(ADA, token.text, OPERATOR.uid)
     assert (principal.user, principal.role, principal.token) == (
         ADA,
         UserRole.USER,
         token.record.id,
     )
-    assert access.identify(User(), token.text, of_operator).user == ADA
+    assert access.identify(User(), token.text, OPERATOR.uid).user == ADA
 
 
 def test_a_call_without_a_token_is_refused_where_tokens_are_needed(access):
     with pytest.raises(UnauthenticatedError, match="wants a token"):
-        access.identify(ADA, "", of_operator)
+        access.identify(ADA, "", OPERATOR.uid)
 
 
 def test_a_call_that_claims_another_user_than_its_token_is_refused(access):
     text = access.tokens.mint("ada").text
     with pytest.raises(UnauthenticatedError, match=r"'eve'.*'ada'"):
-        access.identify(User(uid=1001, gid=100, name="eve"), text, of_operator)
+        access.identify(User(uid=1001, gid=100, name="eve"), text, OPERATOR.uid)
 
 
 @pytest.mark.parametrize("forge", ["other key", "no signature", "garbage"])
@@ -99,58 +98,58 @@ def test_a_forged_token_is_refused(access, database, clock, forge):
         "garbage": "Token=abc",
     }[forge]
     with pytest.raises(UnauthenticatedError, match="not valid"):
-        access.identify(ADA, forged, of_operator)
+        access.identify(ADA, forged, OPERATOR.uid)
 
 
 def test_a_token_ends_at_its_time(access, clock):
     text = access.tokens.mint("ada", seconds=60).text
-    assert access.identify(ADA, text, of_operator)
+    assert access.identify(ADA, text, OPERATOR.uid)
     clock.advance(61)
     with pytest.raises(UnauthenticatedError, match="has expired"):
-        access.identify(ADA, text, of_operator)
+        access.identify(ADA, text, OPERATOR.uid)
 
 
 def test_a_revoked_token_is_refused_elsewhere_within_a_second(access, database, clock):
     token = access.tokens.mint("ada")
     elsewhere = make_access(database, clock)
-    assert access.identify(ADA, token.text, of_operator)
+    assert access.identify(ADA, token.text, OPERATOR.uid)
     elsewhere.tokens.revoke(token.record.id)
     clock.advance(1.1)
     with pytest.raises(UnauthenticatedError, match="was revoked"):
-        access.identify(ADA, token.text, of_operator)
+        access.identify(ADA, token.text, OPERATOR.uid)
 
 
 def test_a_new_users_token_is_taken_at_once(access, database, clock):
-    access.identify(ADA, access.tokens.mint("ada").text, of_operator)
+    access.identify(ADA, access.tokens.mint("ada").text, OPERATOR.uid)
     elsewhere = make_access(database, clock)
     elsewhere.create_account("bob", uid=1001, gid=100, role=UserRole.USER)
     token = elsewhere.tokens.mint("bob")
-    assert access.identify(User(), token.text, of_operator).user.name == "bob"
+    assert access.identify(User(), token.text, OPERATOR.uid).user.name == "bob"
 
 
 def test_a_login_ends_with_its_token(access, clock):
     token = access.tokens.mint("ada", seconds=LOGIN_SECONDS * 9)
     login = access.tokens.log_in(token.text)
-    assert access.identify(User(), login.text, of_operator).user == ADA
+    assert access.identify(User(), login.text, OPERATOR.uid).user == ADA
     assert (login.record.expires_at - clock.now()).total_seconds() == LOGIN_SECONDS
     access.tokens.revoke(token.record.id)
     with pytest.raises(UnauthenticatedError):
-        access.identify(User(), login.text, of_operator)
+        access.identify(User(), login.text, OPERATOR.uid)
     with pytest.raises(UnauthenticatedError):
         access.tokens.log_in(login.text)
 
 
 def test_a_token_of_another_kind_acts_in_somebodys_name(access):
     access.accept(lambda token: ADA if token == "a driver's" else None)
-    assert access.identify(ADA, "a driver's", of_operator).user == ADA
+    assert access.identify(ADA, "a driver's", OPERATOR.uid).user == ADA
     with pytest.raises(UnauthenticatedError, match="its token says"):
-        access.identify(OPERATOR, "a driver's", of_operator)
+        access.identify(OPERATOR, "a driver's", OPERATOR.uid)
 
 
 def test_a_change_of_role_holds_for_tokens_that_are_out(access, clock):
     text = access.tokens.mint("ada").text
     access.change_account("ada", role=UserRole.CLUSTER_ADMIN)
-    assert access.identify(ADA, text, of_operator).role is UserRole.CLUSTER_ADMIN
+    assert access.identify(ADA, text, OPERATOR.uid).role is UserRole.CLUSTER_ADMIN
 
 
 def test_the_client_reads_an_expiry_in_every_token(access, clock):
@@ -161,35 +160,35 @@ def test_the_client_reads_an_expiry_in_every_token(access, clock):
 
 def test_without_tokens_the_operator_is_believed(database, clock):
     access = make_access(database, clock)
-    assert access.identify(ADA, "", of_operator).role is UserRole.USER
+    assert access.identify(ADA, "", OPERATOR.uid).role is UserRole.USER
     root = User(uid=0, gid=0, name="root")
-    assert access.identify(root, "", of_operator).role is UserRole.CLUSTER_ADMIN
-    assert access.identify(OPERATOR, "", of_operator).role is UserRole.CLUSTER_ADMIN
-    nameless = access.identify(User(), "", of_operator)
+    assert access.identify(root, "", OPERATOR.uid).role is UserRole.CLUSTER_ADMIN
+    assert access.identify(OPERATOR, "", OPERATOR.uid).role is UserRole.CLUSTER_ADMIN
+    nameless = access.identify(User(), "", OPERATOR.uid)
     assert (nameless.user, nameless.role) == (OPERATOR, UserRole.CLUSTER_ADMIN)
 
 
 def test_without_tokens_nobody_else_is_served_unless_the_machines_users_are(database, clock):
     with pytest.raises(ForbiddenError, match=r"serves ops \(uid 500\) alone.*uid 65534"):
-        make_access(database, clock).identify(User(), "", lambda: 65534)
+        make_access(database, clock).identify(User(), "", 65534)
     access = make_access(database, clock, serves_all=True)
-    found = access.identify(User(), "", lambda: 65534)
+    found = access.identify(User(), "", 65534)
     assert (found.user.uid, found.user.name, found.role) == (65534, "nobody", UserRole.USER)
 
 
 def test_a_blocked_user_is_known_by_uid(database, clock):
     access = make_access(database, clock)
     access.block(1000)
-    assert access.identify(ADA, "", of_operator).is_blocked
+    assert access.identify(ADA, "", OPERATOR.uid).is_blocked
     assert [account.uid for account in access.blocked()] == [1000]
     access.unblock(1000)
-    assert not access.identify(ADA, "", of_operator).is_blocked
+    assert not access.identify(ADA, "", OPERATOR.uid).is_blocked
     with pytest.raises(NotFoundError):
         access.unblock(4711)
 
 
 def test_changes_forbidden_ones_and_failures_are_written_down(access):
-    principal = access.identify(ADA, access.tokens.mint("ada").text, of_operator)
+    principal = access.identify(ADA, access.tokens.mint("ada").text, OPERATOR.uid)
     heard = []
     access.on_change(lambda kind, name: heard.append((kind, name)))
     mine, theirs = (
@@ -237,7 +236,7 @@ def make_gate(access, database, clock):
 
 def admitted(gate, method, who, request=None):
     """Go through both halves of the gate."""
-    entered = gate.enter_call(method, who, "peer", of_operator)
+    entered = gate.enter_call(method, who, HERE)
     with entered.hold:
         return gate.decide(entered, partial(getattr, request), entry_point="grpc", detail="")
 
@@ -248,10 +247,10 @@ def test_the_gate_lets_the_clients_nameless_streams_pass(database, clock):
     assert admitted(gate, f"{SERVICE}/HeartbeatV2", nobody) is None
     assert admitted(gate, f"{SERVICE}/GetServerConfig", nobody) is None
     with pytest.raises(UnauthenticatedError):
-        gate.enter_call(f"{SERVICE}/GetJob", nobody, "peer", of_operator)
+        gate.enter_call(f"{SERVICE}/GetJob", nobody, HERE)
     metadata = (("auth-uid", "1000"), ("auth-token", ""))
     with pytest.raises(UnauthenticatedError):
-        gate.enter_call(f"{SERVICE}/HeartbeatV2", caller(metadata), "peer", of_operator)
+        gate.enter_call(f"{SERVICE}/HeartbeatV2", caller(metadata), HERE)
 
 
 def repeat(count, function, *arguments):
@@ -266,7 +265,8 @@ def test_strangers_take_no_stream_and_no_first_call_of_clients(database, clock):
 
     def enter(method, place, connection=""):
         likely = connections.likely(connection)
-        return gate.enter_call(method, nobody, place, of_operator, likely)
+        whose = Accepted(host=place, uid=OPERATOR.uid)
+        return gate.enter_call(method, nobody, whose, likely)
 
     for method, cost in ((heartbeats, Cost.CLIENT), (first, Cost.LIGHT)):
         with pytest.raises(TooManyRequestsError, match="that prove nothing are open from there"):
@@ -284,7 +284,7 @@ def test_a_method_without_a_rule_is_for_nobody(database, clock):
     ada = caller((("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada")))
     for who in (ada, caller(())):
         with pytest.raises(NotImplementedError):
-            gate.enter_call("/some.New/Method", who, "peer", of_operator)
+            gate.enter_call("/some.New/Method", who, HERE)
 
 
 def test_one_caller_does_not_take_all_followers(database, clock):
@@ -292,15 +292,12 @@ def test_one_caller_does_not_take_all_followers(database, clock):
     ada = caller((("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada")))
     eve = caller((("auth-uid", "1001"), ("auth-gid", "100"), ("auth-username", "eve")))
     most = ALLOWANCES[Cost.FOLLOW].per_caller
-    holds = [
-        gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer", of_operator).hold
-        for _ in range(most)
-    ]
+    holds = [gate.enter_call("/wsc.v1.Logs/StreamLog", ada, HERE).hold for _ in range(most)]
     with pytest.raises(TooManyRequestsError, match=f"one caller may have {most}"):
-        gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer", of_operator)
-    gate.enter_call("/wsc.v1.Logs/StreamLog", eve, "peer", of_operator).hold.release()
+        gate.enter_call("/wsc.v1.Logs/StreamLog", ada, HERE)
+    gate.enter_call("/wsc.v1.Logs/StreamLog", eve, HERE).hold.release()
     holds.pop().release()
-    gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer", of_operator).hold.release()
+    gate.enter_call("/wsc.v1.Logs/StreamLog", ada, HERE).hold.release()
 
 
 def test_a_log_export_is_for_those_who_may_read_the_jobs_logs(database, clock):
@@ -328,7 +325,7 @@ def test_without_tokens_no_account_locks_the_operator_or_root_out(database, cloc
     access = make_access(database, clock)
     access.create_account("other-name", uid=who.uid, gid=who.gid, role=UserRole.USER)
     access.block(who.uid)
-    found = access.identify(who, "", of_operator)
+    found = access.identify(who, "", OPERATOR.uid)
     assert found.role is UserRole.CLUSTER_ADMIN
     assert not found.is_blocked
 
@@ -336,7 +333,7 @@ def test_without_tokens_no_account_locks_the_operator_or_root_out(database, cloc
 def test_the_operator_is_whoever_runs_the_process(tmp_path, database, clock):
     access = open_access(tmp_path, database, clock, needs_token=False)
     assert access.operator.user.uid == os.getuid()
-    assert access.identify(User(), "", os.getuid).role is UserRole.CLUSTER_ADMIN
+    assert access.identify(User(), "", os.getuid()).role is UserRole.CLUSTER_ADMIN
 
 
 def test_wrong_tokens_are_counted_by_address_and_right_ones_pass_all_the_same(
@@ -348,14 +345,16 @@ def test_wrong_tokens_are_counted_by_address_and_right_ones_pass_all_the_same(
     wrong = caller((*ada, ("auth-token", "guessed")))
     allowed = ALLOWANCES[Cost.WRONG_TOKEN]
 
-    def call(who, peer="ipv4:10.0.0.1"):
-        gate.enter_call(f"{SERVICE}/GetJob", who, peer, of_operator).hold.release()
+    def call(who, host="10.0.0.1"):
+        gate.enter_call(
+            f"{SERVICE}/GetJob", who, Accepted(host=host, uid=OPERATOR.uid)
+        ).hold.release()
 
     for _ in range(allowed.burst):
         with pytest.raises(UnauthenticatedError):
             call(wrong)
     for _ in range(60):
-        with pytest.raises(TooManyRequestsError, match=r"from ipv4:10\.0\.0\.1") as refused:
+        with pytest.raises(TooManyRequestsError, match=r"from 10\.0\.0\.1") as refused:
             call(wrong)
     assert 0 < refused.value.retry_seconds <= 1 / allowed.per_second
     call(right)

@@ -96,7 +96,7 @@ def test_what_a_run_consists_of_is_kept_with_it_and_found_by_the_next_management
 def test_a_run_and_the_record_of_who_submitted_it_are_one_transaction(tmp_path):
     with serving(tmp_path) as harness:
         access = open_access(tmp_path, harness.state.database, SystemClock(), needs_token=False)
-        principal = access.identify(ADA, "", os.getuid)
+        principal = access.identify(ADA, "", os.getuid())
         change = access.begin(principal, Action.SUBMIT, Target(kind="job"), entry_point="grpc")
         with change.present():
             job = harness.drivers.submit_and_wait(run_of(ADA)).id

@@ -8,6 +8,7 @@ from appliance.core.cluster.access import UserRole
 from appliance.core.cluster.records import User
 from appliance.core.errors import ForbiddenError
 from appliance.core.ids import JobId, WorkflowId
+from appliance.management.access.accepted import Accepted
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.workflow_owners import WorkflowOwners
 from appliance.management.jobs.job_service import JobService
@@ -51,7 +52,7 @@ def ask(state, database, clock):
 
     def ask(user, method, request, workflow=""):
         metadata = (("auth-token", tokens[user]), ("workflow-id", workflow))
-        entered = gate.enter_call(f"{SERVICE}/{method}", caller(metadata), "peer", lambda: 0)
+        entered = gate.enter_call(f"{SERVICE}/{method}", caller(metadata), Accepted(uid=0))
         with entered.hold:
             gate.decide(entered, partial(getattr, request), entry_point="grpc", detail=method)
 

@@ -1,12 +1,21 @@
 """What gRPC calls a connection's other end, and whose the kernel says it is."""
 
+import errno
 import os
 import socket
 
 import pytest
 
 from appliance.wire import connection_owner as peers
-from appliance.wire.connection_owner import Endpoint, parse_peer, uid_of_peer
+from appliance.wire.connection_owner import (
+    Endpoint,
+    Owner,
+    find_owner,
+    is_held_here,
+    is_own_address,
+    may_reach,
+    parse_peer,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +35,11 @@ def test_the_name_of_a_peer_is_read(text: str, want: Endpoint | None) -> None:
     assert parse_peer(text) == want
 
 
+def not_served(*_: object) -> None:
+    """Be a kernel without `sock_diag`."""
+    raise OSError(errno.EOPNOTSUPP, "not supported")
+
+
 @pytest.mark.parametrize("is_netlink", [True, False])
 @pytest.mark.parametrize(
     ("family", "host"),
@@ -39,7 +53,7 @@ def test_the_kernel_says_whose_each_family_of_socket_is(monkeypatch, family, hos
     if is_netlink:
         monkeypatch.setattr(peers, "_TABLES", ())
     else:
-        monkeypatch.setattr(peers, "_ask", lambda *_: None)
+        monkeypatch.setattr(peers, "_ask", not_served)
     with (
         socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server,
         socket.socket(family) as client,
@@ -48,5 +62,60 @@ def test_the_kernel_says_whose_each_family_of_socket_is(monkeypatch, family, hos
         client.connect((here.host, here.port))
         with server.accept()[0]:
             there = Endpoint(host, client.getsockname()[1])
-            assert uid_of_peer(there, here) == os.getuid()
-            assert uid_of_peer(Endpoint(host, here.port), here) is None
+            owner = find_owner(there, here)
+            assert owner is not None
+            assert owner.uid == os.getuid()
+            assert is_held_here(owner.inode)
+            assert find_owner(Endpoint(host, here.port), here) is None
+        assert find_owner(there, here) is None  # it has been closed at one end
+    assert not is_held_here(owner.inode)
+
+
+@pytest.mark.parametrize(
+    ("peer", "here", "uid", "may"),
+    [
+        ("127.0.0.1", "192.0.2.2", 1001, False),  # this machine's, by another of its addresses
+        ("127.0.0.1", "192.0.2.2", None, False),
+        ("127.0.0.7", "127.0.0.1", None, False),
+        ("::1", "2001:db8::2", None, False),
+        ("127.0.0.1", "0.0.0.0", 1001, False),
+        ("127.0.0.1", "192.0.2.2", 1000, True),
+        ("127.0.0.1", "192.0.2.2", 0, True),
+        ("192.0.2.7", "192.0.2.2", None, True),  # another machine's, which knows the authority
+        ("192.0.2.7", "127.0.0.1", None, True),  # one in a network namespace of its own
+    ],
+)
+def test_a_job_is_not_reached_from_another_address_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch, peer: str, here: str, uid: int | None, may: bool
+) -> None:
+    owner = None if uid is None else Owner(uid, 1)
+    monkeypatch.setattr(peers, "find_owner", lambda *_: owner)
+    monkeypatch.setattr(peers.os, "getuid", lambda: 4321)
+    assert may_reach(Endpoint(peer, 1), Endpoint(here, 2), owner_uid=1000) is may
+
+
+@pytest.mark.parametrize("listening_at", ["127.0.0.2", "0.0.0.0"])
+def test_a_socket_is_found_whatever_addresses_it_connects(listening_at: str) -> None:
+    with socket.create_server((listening_at, 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.2", port), source_address=("127.0.0.1", 0)) as own:
+            there = Endpoint(*own.getsockname())
+            assert find_owner(there, Endpoint("127.0.0.2", port)) is not None
+            assert find_owner(there, Endpoint("127.0.0.3", port)) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "is_own"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.10", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("0.0.0.0", True),  # by which this machine reaches itself, too
+        ("::", True),
+        ("192.0.2.77", False),
+        ("2001:db8::77", False),
+    ],
+)
+def test_an_address_of_this_machine_is_known_as_such(host: str, is_own: bool) -> None:
+    assert is_own_address(host) is is_own
