@@ -1,7 +1,8 @@
 """Sends notifications: by mail, Slack and compatible services, PagerDuty, any webhook.
 
 Every messenger waits at most `TIMEOUT_SECONDS` for each answer, follows no redirection, and never
-puts a secret address into an error.
+puts a secret address into an error. A target that a user names must have an address that such
+targets may have (`target_addresses`); those of the appliance's own file may be anywhere.
 """
 
 import logging
@@ -10,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.message import EmailMessage
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -18,24 +20,39 @@ import yaml
 
 from appliance.core.cluster.notifications import Channel, Notice, Target, severity_of
 from appliance.core.errors import UserError
+from appliance.management.background.target_addresses import (
+    Network,
+    NotAllowedError,
+    TargetAddresses,
+)
 from appliance.wire.requests.notifications import check_target
 
 TIMEOUT_SECONDS = 10.0
 _PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 _PAGERDUTY_SEVERITIES = {1: "critical", 2: "error", 3: "warning"}
 _OVERLOADED = (408, 425, 429)
+_PORTS = {"http": 80, "https": 443}
+_NOT_TAKEN = "it did not take the notice"
+_NOT_ALLOWED = (
+    "it has an address that is not public; an administrator may allow it (allowed_networks of "
+    "`appliance up --notify`)"
+)
 
 
 class DeliveryError(Exception):
     """A notice did not reach its target.
 
+    Its text is for the job's user. What the target answered is not: it would let users look
+    around in networks that the appliance can reach and they cannot.
+
     Attributes:
         is_final: Whether trying again cannot help.
+        detail: What happened, for the log alone.
     """
 
-    def __init__(self, reason: str, *, is_final: bool) -> None:
+    def __init__(self, reason: str, *, is_final: bool, detail: str = "") -> None:
         super().__init__(reason)
-        self.is_final = is_final
+        self.is_final, self.detail = is_final, detail or reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +92,7 @@ class NotifyOptions:
         mail: Where mail is handed in; None if none can be sent.
         targets: Told of every job, beside those whom its own request names.
         pagerduty_url: Where PagerDuty takes events.
+        allowed_networks: Where targets that users name may be, beside public addresses.
         retry_seconds: Time until the second attempt; doubled from attempt to attempt.
         max_attempts: A notice is given up after so many.
     """
@@ -82,6 +100,7 @@ class NotifyOptions:
     mail: MailServer | None = None
     targets: tuple[Target, ...] = ()
     pagerduty_url: str = _PAGERDUTY
+    allowed_networks: tuple[Network, ...] = ()
     retry_seconds: float = 5.0
     max_attempts: int = 9
 
@@ -107,11 +126,13 @@ def read_notify_options(path: Path) -> NotifyOptions:
     try:
         mail = MailServer(**fields.pop("mail")) if "mail" in fields else None
         targets = tuple(_target(each) for each in fields.pop("targets", ()))
-        return NotifyOptions(mail=mail, targets=targets, **fields)
+        allowed = tuple(ip_network(each) for each in fields.pop("allowed_networks", ()))
+        return NotifyOptions(mail=mail, targets=targets, allowed_networks=allowed, **fields)
     except (TypeError, AttributeError, KeyError, ValueError):
         raise UserError(
             f"The notification file {path} is not of the form that is documented.",
-            hint="See docs/notifications.md: mail, targets, pagerduty_url, retry_seconds.",
+            hint="See docs/notifications.md: mail, targets, allowed_networks, pagerduty_url, "
+            "retry_seconds.",
         ) from None
 
 
@@ -127,13 +148,21 @@ class Messengers:
 
     Args:
         options: See `NotifyOptions`.
+        addresses: Looks targets up; None has the system do so.
     """
 
-    def __init__(self, options: NotifyOptions) -> None:
+    def __init__(self, options: NotifyOptions, addresses: TargetAddresses | None = None) -> None:
         self._options = options
+        self._addresses = addresses or TargetAddresses(options.allowed_networks)
         for name in ("httpx", "httpcore"):  # they log whole addresses, which are secrets
             logging.getLogger(name).setLevel(logging.WARNING)
-        self._http = httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=False)
+        self._http = httpx.Client(
+            timeout=TIMEOUT_SECONDS,
+            follow_redirects=False,
+            trust_env=False,
+            # One connection each: by their addresses alone two names of one server are one place.
+            limits=httpx.Limits(max_keepalive_connections=0),
+        )
 
     def close(self) -> None:
         """Close connections."""
@@ -149,26 +178,56 @@ class Messengers:
             case Channel.EMAIL:
                 self._mail(target, notice)
             case Channel.SLACK:
-                self._post(target.address, {"text": notice.text})
+                self._post_to(target, {"text": notice.text})
             case Channel.WEBHOOK:
-                self._post(target.address, _whole(notice))
+                self._post_to(target, _whole(notice))
             case Channel.PAGERDUTY:
                 self._post(self._options.pagerduty_url, _incident(target.address, notice))
             case _:
                 assert_never(target.channel)
 
-    def _post(self, url: str, body: dict[str, Any]) -> None:
+    def _post_to(self, target: Target, body: dict[str, Any]) -> None:
+        if target in self._options.targets:
+            self._post(target.address, body)
+            return
         try:
-            with self._http.stream("POST", url, json=body) as answer:
+            url = httpx.URL(target.address)
+            host = url.raw_host.decode("ascii")
+            pinned = self._addresses.pin(host, url.port or _PORTS[url.scheme])
+        except NotAllowedError:
+            raise DeliveryError(_NOT_ALLOWED, is_final=True) from None
+        except (httpx.InvalidURL, OSError, UnicodeError, KeyError) as error:
+            detail = f"no address ({type(error).__name__})"
+            raise DeliveryError(_NOT_TAKEN, is_final=False, detail=detail) from None
+        self._post(url.copy_with(host=pinned), body, name=host, netloc=url.netloc)
+
+    def _post(
+        self, url: httpx.URL | str, body: dict[str, Any], *, name: str = "", netloc: bytes = b""
+    ) -> None:
+        """Send a body.
+
+        Args:
+            url: Where to.
+            body: As JSON.
+            name: Whose certificate is wanted, where `url` has an address in its place.
+            netloc: Whom the request names then.
+        """
+        headers = {b"host": netloc} if netloc else {}
+        extensions = {"sni_hostname": name} if name else {}
+        try:
+            with self._http.stream(
+                "POST", url, json=body, headers=headers, extensions=extensions
+            ) as answer:
                 pass  # only the status counts; a body might be endless
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             # Its text may hold the address.
-            raise DeliveryError(f"no answer ({type(error).__name__})", is_final=False) from None
+            detail = f"no answer ({type(error).__name__})"
+            raise DeliveryError(_NOT_TAKEN, is_final=False, detail=detail) from None
         status = answer.status_code
         if answer.is_success:
             return
         is_final = status < 500 and status not in _OVERLOADED
-        raise DeliveryError(f"it answered HTTP {status}", is_final=is_final)
+        raise DeliveryError(_NOT_TAKEN, is_final=is_final, detail=f"it answered HTTP {status}")
 
     def _mail(self, target: Target, notice: Notice) -> None:
         server = self._options.mail

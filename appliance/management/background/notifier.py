@@ -99,13 +99,17 @@ class Notifier:
             text = (
                 f"{shown} was not told of {delivery.phase.value} in {attempt} attempt(s): {error}"
             )
+            logger.info(
+                "Notification is given up",
+                extra={"job": delivery.job, "target": shown, "why": error.detail},
+            )
             self._end(delivery, "NotificationFailed", text)
             return
         pause = min(self._options.retry_seconds * 2 ** (attempt - 1), _MAX_PAUSE_SECONDS)
         self._postpone(delivery, pause)
         logger.info(
             "Notification is tried again",
-            extra={"job": delivery.job, "target": shown, "why": str(error), "seconds": pause},
+            extra={"job": delivery.job, "target": shown, "why": error.detail, "seconds": pause},
         )
 
     def _notice(self, delivery: Delivery) -> Notice | None:
