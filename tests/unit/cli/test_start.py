@@ -31,8 +31,11 @@ def test_a_proxy_loads_nothing_of_management_but_its_front():
     ours = [name for name in modules if name.startswith(("appliance.management", "workers"))]
     assert ours == [
         "appliance.management",
+        "appliance.management.access",
+        "appliance.management.access.accepted",
         "appliance.management.front",
         "appliance.management.front.client_hello",
+        "appliance.management.front.passages",
         "appliance.management.front.sni_proxy",
     ]
     assert not {"grpc", "fastapi", "torch", "numpy"} & set(modules)

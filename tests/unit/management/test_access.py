@@ -359,7 +359,7 @@ def test_wrong_tokens_are_counted_by_address_and_right_ones_pass_all_the_same(
     assert 0 < refused.value.retry_seconds <= 1 / allowed.per_second
     call(right)
     with pytest.raises(UnauthenticatedError):
-        call(wrong, "ipv4:10.0.0.2")
+        call(wrong, "10.0.0.2")
     clock.advance(1 / allowed.per_second)
     with pytest.raises(UnauthenticatedError):
         call(wrong)
