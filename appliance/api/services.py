@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from appliance.api.forwarded import HEADER, passed_on
 from appliance.management import services as management
 from appliance.management.access.accepted import NOBODY, Accepted
 
@@ -22,9 +23,15 @@ def services_of(request: Request) -> management.Services:
 
 
 def connection_of(request: Request) -> Accepted:
-    """Return the connection that a request came by, as it was when it was accepted."""
+    """Return the connection that a request came by, as it was when it was accepted.
+
+    Behind a trusted proxy it is the one that the proxy says it has passed on, which is nobody's.
+    """
     found = request.scope.get("state", {}).get(ACCEPTED)
-    return found if isinstance(found, Accepted) else NOBODY
+    if not isinstance(found, Accepted):
+        return NOBODY
+    proxies = services_of(request).trusted_proxies
+    return passed_on(found, request.headers.getlist(HEADER), proxies) if proxies else found
 
 
 def token_of(request: Request) -> str:

@@ -1,6 +1,6 @@
 """Everything that management offers, as one value for REST's routes and gRPC's servicers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from appliance.core.clock import Clock
 from appliance.management.access.accepted import AcceptedConnections
@@ -25,6 +25,7 @@ from appliance.management.jobs.submissions import SubmissionService
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_exports import LogExports
 from appliance.management.options.combined_settings import ManagementOptions
+from appliance.management.options.settings_by_group import Network
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.management.store.state import State
@@ -43,6 +44,7 @@ class Services:
         access: Who callers are, and what they may do.
         gate: Asks that for every entry point, and how often they may.
         accepted: Whose connections are.
+        trusted_proxies: Networks of those who may say where a request comes from.
         jobs: Reads jobs, ends them, follows them.
         lists: Lists of jobs, and what they report.
         edits: Changes jobs that wait or run.
@@ -69,7 +71,8 @@ class Services:
     watch: JobWatch
     access: Access
     gate: Gate
-    accepted: AcceptedConnections
+    accepted: AcceptedConnections = field(default_factory=AcceptedConnections)
+    trusted_proxies: tuple[Network, ...]
     jobs: JobService
     lists: JobLists
     edits: JobEdits

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from appliance.management.access.accepted import AcceptedConnections
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.single_sign_on import SingleSignOn, open_single_sign_on
 from appliance.management.background.activity_service import ActivityService
@@ -184,7 +183,7 @@ def _make_services(
         watch=foundation.watch,
         access=access,
         gate=Gate(access, state, mailbox.write, Allowances(clock), exports),
-        accepted=AcceptedConnections(),
+        trusted_proxies=options.trust.proxies,
         jobs=jobs,
         lists=JobLists(state=state),
         edits=JobEdits(state, jobs, mailbox),

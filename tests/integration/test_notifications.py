@@ -226,7 +226,7 @@ def test_a_target_that_hangs_holds_up_nobody(appliance, hooks):
 
 
 def test_a_target_of_the_appliance_itself_gets_nothing_done_there(appliance):
-    """Loopback is allowed here; even so management is nobody at its own doors."""
+    """Loopback is allowed here; even so management is nobody at its own listeners."""
     victim = submit(appliance)
     appliance.wait_ready(victim)
     address = f"{appliance.state.rest_url}/api/v1/jobs/{victim}/cancel"

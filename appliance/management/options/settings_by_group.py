@@ -4,6 +4,7 @@ import math
 import os
 import platform
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from appliance.core.cluster.identity import ROOT
 from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS
@@ -23,6 +24,8 @@ NETWORK_STREAMS = ("network", "network-tls")
 
 MEASURED, BY_RULE = KERNEL_CHOICES = "measured", "rule"
 """How it is decided by which library systems compute; see `RunOptions.kernels`."""
+
+Network = IPv4Network | IPv6Network
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -101,6 +104,8 @@ class TrustOptions:
         serves_local_users: Whether, without tokens, every user of this machine is served, as whom
             the kernel says; else only who runs the appliance, and root. As root alone, because each
             user's programs then run as that user.
+        trusted_proxies: Networks of proxies whose word REST takes for where a request comes from,
+            separated by commas; empty for none. Never for whose it is: so callers need tokens.
         oidc: File that names an identity provider at which people may log in, beside tokens (see
             `provider_options`); empty for none. A path, as it may lead to secrets.
     """
@@ -119,6 +124,13 @@ class TrustOptions:
         "Without tokens, as root: serve every user of this machine, identified by the kernel.",
         flag="--local-users",
     )
+    trusted_proxies: str = setting(
+        "",
+        "Networks of proxies whose X-Forwarded-For is believed, as 10.0.0.0/8,192.0.2.7; needs "
+        "--tokens.",
+        flag="--trusted-proxy",
+        shown="none",
+    )
     oidc: str = setting(
         "",
         "YAML file: OpenID Connect provider for logins beside tokens.",
@@ -127,6 +139,12 @@ class TrustOptions:
     )
 
     def __post_init__(self) -> None:
+        if self.proxies and not self.needs_token:
+            raise UserError(
+                f"Callers behind the proxies of {self.trusted_proxies} would be nobody: without "
+                "tokens the kernel says who calls, and it does not know them.",
+                hint="Add --tls --tokens.",
+            )
         if self.oidc and not self.needs_token:
             raise UserError(
                 f"The file {self.oidc} says where people log in, and nobody has to log in.",
@@ -143,6 +161,18 @@ class TrustOptions:
                 "which runs each one's programs as that user.",
                 hint="Use --tls --tokens, or leave out --local-users.",
             )
+
+    @property
+    def proxies(self) -> tuple[Network, ...]:
+        """Networks of proxies that are trusted; raises `UserError` for what is no network."""
+        texts = [each.strip() for each in self.trusted_proxies.split(",") if each.strip()]
+        try:
+            return tuple(ip_network(each) for each in texts)
+        except ValueError as error:
+            raise UserError(
+                f"--trusted-proxy {self.trusted_proxies!r} is no list of networks: {error}.",
+                hint="Write them as 10.0.0.0/8,192.0.2.7.",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """No call is ever executed with another identity than its connection's, whatever happens when.
 
-Hypothesis opens connections of several users to both doors (gRPC behind the front, REST), sends
+Hypothesis opens connections of several users to both listeners (gRPC behind the front, REST), sends
 calls that claim to be anybody's, ends connections in every way, has others get their ports at once,
 and decides when the front's event loop takes a step, when the services accept and when they read.
 The sockets are real; what is played is whose the kernel says they are.
@@ -23,6 +23,7 @@ from hypothesis.stateful import (
     consumes,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
 from appliance.core.cluster.identity import ROOT, LocalAccount, user_of_peer
@@ -37,7 +38,7 @@ RESET = struct.pack("ii", 1, 0)
 SETTLE_STEPS = 12
 UIDS = st.sampled_from([ADA, ROOT, BOB])
 CLAIMS = st.sampled_from([-1, ROOT, ADA, BOB])
-DOORS = st.sampled_from(["front", "rest"])
+LISTENERS = st.sampled_from(["front", "rest"])
 WAYS = st.sampled_from(["reset", "close", "half"])
 STEPS = st.integers(0, 8)
 
@@ -50,7 +51,7 @@ class Caller:
         number: By which its calls name it.
         uid: Whose it is.
         socket: Its end.
-        ends: Its address and the door's.
+        ends: Its address and the listener's.
         claims: What its calls claimed, in order.
         is_open: Whether it is whole.
     """
@@ -93,7 +94,7 @@ class FrontRaces(RuleBasedStateMachine):
         self.grpc.bind(path)
         self.rest = socket.create_server(("127.0.0.1", 0))
         self.front = socket.create_server(("127.0.0.1", 0))
-        self.doors = {"front": self.front.getsockname(), "rest": self.rest.getsockname()}
+        self.listeners = {"front": self.front.getsockname(), "rest": self.rest.getsockname()}
         for listener in (self.grpc, self.rest):
             listener.listen()
             listener.setblocking(False)
@@ -106,7 +107,7 @@ class FrontRaces(RuleBasedStateMachine):
         self.loop.run_until_complete(self.passages.serve([self.front]))
 
     def kernel(self, there: Endpoint, here: Endpoint) -> Owner | None:
-        """Say whose the socket is that has this port now, to this door."""
+        """Say whose the socket is that has this port now, to this listener."""
         if self.steals_next:
             self.steals_next = False
             for each in self.at(there, here):
@@ -118,18 +119,18 @@ class FrontRaces(RuleBasedStateMachine):
         """Return whose connection has these ends."""
         return [each for each in self.all if each.is_open and each.ends == (there, here)]
 
-    def open(self, uid: int, door: tuple[str, int], port: int = 0) -> Caller | None:
+    def open(self, uid: int, listener: tuple[str, int], port: int = 0) -> Caller | None:
         """Connect as a user; from a port, if it is free."""
         connection = socket.socket()
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             connection.bind(("127.0.0.1", port))
             connection.settimeout(1)
-            connection.connect(door)
+            connection.connect(listener)
         except OSError:
             connection.close()
             return None
-        ends = Endpoint(*connection.getsockname()), Endpoint(*door)
+        ends = Endpoint(*connection.getsockname()), Endpoint(*listener)
         caller = Caller(len(self.all), uid, connection, ends)
         self.all.append(caller)
         return caller
@@ -145,9 +146,15 @@ class FrontRaces(RuleBasedStateMachine):
                 caller.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         caller.socket.close()
 
-    @rule(target=callers, uid=UIDS, door=DOORS, claims=st.lists(CLAIMS, max_size=3), count=STEPS)
-    def connect(self, uid: int, door: str, claims: list[int], count: int) -> Caller:
-        caller = self.open(uid, self.doors[door])
+    @rule(
+        target=callers,
+        uid=UIDS,
+        listener=LISTENERS,
+        claims=st.lists(CLAIMS, max_size=3),
+        count=STEPS,
+    )
+    def connect(self, uid: int, listener: str, claims: list[int], count: int) -> Caller:
+        caller = self.open(uid, self.listeners[listener])
         assert caller is not None
         for claimed in claims:
             self.call(caller, claimed)
@@ -171,9 +178,9 @@ class FrontRaces(RuleBasedStateMachine):
         self.step(count)
         return caller
 
-    @rule(left=ended, uid=UIDS, door=DOORS, claims=st.lists(CLAIMS, max_size=2))
-    def take_port(self, left: Caller, uid: int, door: str, claims: list[int]) -> None:
-        caller = self.open(uid, self.doors[door], left.ends[0].port)
+    @rule(left=ended, uid=UIDS, listener=LISTENERS, claims=st.lists(CLAIMS, max_size=2))
+    def take_port(self, left: Caller, uid: int, listener: str, claims: list[int]) -> None:
+        caller = self.open(uid, self.listeners[listener], left.ends[0].port)
         for claimed in claims:
             if caller is not None:
                 self.call(caller, claimed)
@@ -271,7 +278,8 @@ class FrontRaces(RuleBasedStateMachine):
         self.directory.cleanup()
 
 
-FrontRaces.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, derandomize=True
-)
-TestFrontRaces = FrontRaces.TestCase
+def test_no_call_is_executed_with_another_identity_than_its_connections() -> None:
+    run_state_machine_as_test(
+        FrontRaces,
+        settings=settings(max_examples=60, stateful_step_count=30, deadline=None),
+    )
