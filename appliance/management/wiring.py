@@ -121,6 +121,7 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
             on_refused=start_again,
             hooks=Hooks(
                 pod_lost=services.driver_restarts.pod_lost,
+                last_words=services.driver_restarts.last_words,
                 script_ended=services.driver_restarts.script_ended,
                 held_from_start=pods.held_from_start,
                 job_ended=background.job_ended,
@@ -168,7 +169,7 @@ def _make_services(
         options.data_dir,
         model=model,
         max_drivers=options.queue.max_drivers,
-        is_any_user=pods.kubernetes is not None,
+        on_kubernetes=pods.kubernetes is not None,
     )
     jobs = _make_jobs(foundation, pods, place)
     inventory = Inventory(state, model, pods.nodes)

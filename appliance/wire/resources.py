@@ -91,6 +91,7 @@ def job(
         "namespace": namespace,
         "client_release": record.client_release,
         "message": record.message,
+        "detail": record.detail if isinstance(record, JobRecord) and events else "",
     }
     _describe(found.meta, record, {**named, **times, **readings})
     spec, user = found.spec, record.user

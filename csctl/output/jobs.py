@@ -12,6 +12,9 @@ from protos.csctl.resources_pb2 import Job, JobStatus
 # Keys of meta.properties.
 _DASHBOARD = "dashboard"
 _MESSAGE = "message"
+DETAIL = "detail"
+"""Property with the whole text of a failure."""
+
 NAMESPACE = "namespace"
 """Of Kubernetes: a job's `meta.namespace` is its session."""
 

@@ -36,6 +36,8 @@ if what == "index":
     print("index", os.environ["WSC_ARRAY_INDEX"], "of", os.environ["WSC_ARRAY_SIZE"])
 if what == "die" and os.environ["WSC_RESTART_COUNT"] == "0":
     os.kill(os.getpid(), 9)
+if what == "raise":
+    raise KeyError("sample 7")
 sys.exit(int(what) if what.isdigit() else 0)
 """
 
@@ -109,6 +111,21 @@ def test_a_run_that_fails_is_told_by_the_exit_code_of_who_follows_it(terminal: T
     assert "the script exited with code 7" in said
 
 
+def test_a_run_that_fails_is_told_by_the_last_error_of_its_script_and_its_line(
+    terminal: Terminal,
+) -> None:
+    cause = f"KeyError: 'sample 7' (at {terminal.work_dir}/script.py:17)"
+    job = terminal.submit("raise")
+
+    said = terminal.run("attach", job, code=1)
+
+    assert said.splitlines()[-1].endswith(
+        f"Job {job} is FAILED: {cause} (the script exited with code 1)."
+    )
+    assert "[driver] the script is not started again (exit code 1, category user" in said
+    assert f"Reason: {cause} (the script exited with code 1)" in terminal.run("get", "job", job)
+
+
 def test_a_script_that_is_killed_is_started_again(terminal: Terminal) -> None:
     job = terminal.submit("die", "--restart-policy", "on=pod,limit=1")
 
@@ -138,10 +155,11 @@ def test_a_run_whose_pod_is_lost_gets_a_new_one(
     assert "FAILED" in terminal.run("get", "job", job)
 
 
-def test_a_program_that_does_not_exist_is_named_in_the_log(terminal: Terminal) -> None:
-    said = terminal.run("submit", "--attach", "--", "no-such-program", code=1)
+def test_a_run_of_a_program_that_does_not_exist_is_refused(terminal: Terminal) -> None:
+    for more in ((), ("--array", "1-3")):
+        said = terminal.run("submit", *more, "--", "no-such-program", code=2)
 
-    assert "there is no program 'no-such-program' on PATH" in said
+        assert "There is no program 'no-such-program' on PATH" in said
 
 
 def test_the_token_of_a_run_is_in_no_log_whole_or_cut_off(terminal: Terminal) -> None:

@@ -82,7 +82,7 @@ class KubeHarness:
             directory,
             model=model,
             max_drivers=64,
-            is_any_user=True,
+            on_kubernetes=True,
         )
         self.systems = SystemService(state, model)
         self.wscsystems = WscSystems(api, Inventory(state, model), self.systems, clock)

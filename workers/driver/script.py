@@ -7,7 +7,8 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.cluster.drivers import DEFAULT_PATH, DriverSpec
+from appliance.core.failure_causes import last_words, shortened
 from appliance.core.pods.pod_options import DriverPodOptions
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.core.visible_text import visible
@@ -20,12 +21,13 @@ _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 """Exit codes by which shells, too, say so."""
 
-_PATH = "/usr/local/bin:/usr/bin:/bin"
 _SCRIPT_SITE = str(Path(__file__).parent / "script_site")
 """Comes first on the script's PYTHONPATH; its `sitecustomize` says what for."""
 
 _CHUNK_BYTES = 1 << 16
 _LAST_WORDS_SECONDS = 10.0
+_TAIL_BYTES = 1 << 16
+"""What is kept of the end of the output; a traceback of the client has some ten thousand."""
 
 
 class Script:
@@ -43,6 +45,8 @@ class Script:
         self._driver = driver
         self._user = user
         self._token = token
+        self.last_words = ""
+        """The last error that it printed when it last ran, or its last line."""
 
     def run(self, restart_count: int) -> int:
         """Run it once, to its end.
@@ -58,9 +62,11 @@ class Script:
             process = user_exec.start(self._order(environment), output=writer)
         except CannotStartError as error:
             if error.is_missing and "/" not in self._driver.argv[0]:
-                say(f"there is no program {self._driver.argv[0]!r} on PATH {environment['PATH']}")
+                why = f"there is no program {self._driver.argv[0]!r} on PATH {environment['PATH']}"
             else:
-                say(f"the script was not started: {error}")
+                why = f"the script was not started: {error}"
+            say(why)
+            self.last_words = shortened(why)
             return _NOT_FOUND if error.is_missing else _NOT_EXECUTABLE
         except OSError as error:
             say(f"the appliance cannot start programs here, which is no fault of yours: {error}")
@@ -70,21 +76,19 @@ class Script:
             if process is None:
                 os.close(reader)
         redaction = Redaction(secrets_of(environment))
-        copying = threading.Thread(target=_copy, args=(reader, redaction), daemon=True)
+        tail = Tail()
+        copying = threading.Thread(target=_copy, args=(reader, redaction, tail), daemon=True)
         copying.start()
         code = process.wait()
         _end_group(process.pid)
         copying.join(_LAST_WORDS_SECONDS)  # what has left the group may hold the other end for ever
+        self.last_words = visible(last_words(tail.text))
         return 128 - code if code < 0 else code
 
     def _order(self, environment: Mapping[str, str]) -> Order:
-        program, *arguments = self._driver.argv
-        folders = environment["PATH"].split(":")
         return Order(
-            programs=(program,)
-            if "/" in program
-            else tuple(f"{folder or '.'}/{program}" for folder in folders),
-            arguments=tuple(arguments),
+            programs=self._driver.programs(environment["PATH"]),
+            arguments=self._driver.argv[1:],
             environment=environment,
             directory=self._driver.work_dir,
             uid=self._user.uid,
@@ -104,7 +108,7 @@ class Script:
             ours["WSC_NUM_SYSTEMS"] = str(self._driver.num_systems)
         options = self._pod.options_of(DriverPodOptions)
         theirs = {"LANG": "C.UTF-8", **self._driver.environment}
-        paths = (theirs.get("PATH", "") or ("" if options.path else _PATH), options.path)
+        paths = (theirs.get("PATH", "") or ("" if options.path else DEFAULT_PATH), options.path)
         theirs["PATH"] = ":".join(filter(None, paths))
         theirs["PYTHONPATH"] = ":".join(filter(None, (_SCRIPT_SITE, theirs.get("PYTHONPATH", ""))))
         if (
@@ -127,12 +131,33 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _copy(reader: int, redaction: Redaction) -> None:
-    """Copy what a script prints to our own output, its secrets taken out."""
+class Tail:
+    """The end of what a script printed."""
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    def add(self, data: bytes) -> None:
+        """Take note of what it printed next."""
+        self._data = (self._data + data)[-_TAIL_BYTES:]
+
+    @property
+    def text(self) -> str:
+        """It as text."""
+        return self._data.decode(errors="replace")
+
+
+def _copy(reader: int, redaction: Redaction, tail: Tail) -> None:
+    """Copy what a script prints to our own output, its secrets taken out, and keep its end."""
     with os.fdopen(reader, "rb", buffering=0) as source:
         while data := source.read(_CHUNK_BYTES):
-            _show(redaction.feed(data))
-    _show(redaction.rest())
+            _pass_on(redaction.feed(data), tail)
+    _pass_on(redaction.rest(), tail)
+
+
+def _pass_on(data: bytes, tail: Tail) -> None:
+    tail.add(data)
+    _show(data)
 
 
 def _show(data: bytes) -> None:

@@ -53,13 +53,13 @@ class ManagementLink:
         reply = _answer(lambda: self._stub.DriverStarted(request, timeout=_CALL_SECONDS))
         return 0 if reply is None else reply.restart_count
 
-    def ended(self, exit_code: int) -> pb.DriverEndedReply:
+    def ended(self, exit_code: int, last_words: str) -> pb.DriverEndedReply:
         """Report how the script has ended and return what to do next.
 
         A management that does not answer for ten minutes is not coming back for this run: then the
         script stays ended.
         """
-        request = pb.DriverEndedRequest(job=self._job, exit_code=exit_code)
+        request = pb.DriverEndedRequest(job=self._job, exit_code=exit_code, last_words=last_words)
         reply = _answer(lambda: self._stub.DriverEnded(request, timeout=_CALL_SECONDS))
         return reply or pb.DriverEndedReply(reason="management does not answer")
 
@@ -76,7 +76,7 @@ def _answer(call: Callable[[], Reply]) -> Reply | None:
 
 
 def supervise(
-    script: Script, ended: Callable[[int], pb.DriverEndedReply], *, restart_count: int = 0
+    script: Script, ended: Callable[[int, str], pb.DriverEndedReply], *, restart_count: int = 0
 ) -> int:
     """Run a script, again and again if management says so; return its last exit code.
 
@@ -91,9 +91,10 @@ def supervise(
         exit_code = script.run(restart_count)
         if exit_code == 0:
             return 0
-        verdict = ended(exit_code)
+        verdict = ended(exit_code, script.last_words)
         if not verdict.is_restart:
-            say(f"the script has ended and is not started again ({verdict.reason})")
+            why = f": {script.last_words}" if script.last_words else ""
+            say(f"the script is not started again ({verdict.reason}){why}")
             return exit_code
         restart_count = verdict.restart_count
         say(f"the script is started again, restart {restart_count} ({verdict.reason})")

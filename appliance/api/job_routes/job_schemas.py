@@ -306,6 +306,8 @@ class Job(JobSummary):
     """A job with all that belongs to it."""
 
     gid: int
+    detail: str
+    """All that is known of the reason, as with a traceback; empty if `message` says it all."""
     mark: str
     """The state of what can be edited, as in the ETag."""
     dashboard: str
@@ -350,6 +352,7 @@ class Job(JobSummary):
             user=job.user.name,
             uid=job.user.uid,
             gid=job.user.gid,
+            detail=job.detail,
             priority=job.priority,
             phase=job.phase,
             message=job.message,

@@ -26,6 +26,9 @@ PREEMPTED_EVENT = "DriverRestartedAfterPreemption"
 DISRUPTED_RESTART_EVENT = "DriverRestartedAfterDisruption"
 """Reason of the event that a restart writes because a pod of the run was taken away."""
 
+LAST_WORDS_EVENT = "DriverScriptFailed"
+"""Event with the last error that a script printed before it ended."""
+
 END_EVENT = "DriverScriptEnded"
 """Reason of the event that tells of a script that ended badly and is not started again."""
 
@@ -78,6 +81,10 @@ class RestartPolicy:
             )
 
 
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where programs are looked for if the environment of a run does not say."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSpec:
     """What a driver runs.
@@ -98,6 +105,13 @@ class DriverSpec:
     num_systems: int = 0
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     time_limit_seconds: float = 0.0
+
+    def programs(self, path: str) -> tuple[str, ...]:
+        """Return where its program may lie: in each folder of PATH, unless it is called by one."""
+        program = self.argv[0]
+        if "/" in program:
+            return (program,)
+        return tuple(f"{folder or '.'}/{program}" for folder in path.split(":"))
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:

@@ -148,7 +148,8 @@ class JobRecord(NewJob):
     Attributes:
         sequence: Order of submission, unique and growing.
         phase: Where it stands.
-        message: Reason of the present phase, for people; may be empty.
+        message: Reason of the present phase, for people, in one line; may be empty.
+        detail: The whole text of that reason, as with a traceback; empty if the line says it all.
         systems: Names of the systems granted to it, also after it ended.
         holding: What it was granted beyond its systems.
         verdict: How it will end, once that is decided and until it has; None otherwise.
@@ -163,6 +164,7 @@ class JobRecord(NewJob):
     sequence: int
     phase: Phase
     message: str
+    detail: str = ""
     systems: tuple[str, ...]
     holding: Holding = field(default_factory=Holding)
     # `Any`: a JSON object, read and written by the job machine.

@@ -10,6 +10,7 @@ from appliance.core.cluster.drivers import (
     DISRUPTED_RESTART_EVENT,
     DISRUPTION_EVENT,
     END_EVENT,
+    LAST_WORDS_EVENT,
     NODE_LOST_EVENT,
     POD_LOST_EVENT,
     PREEMPTED_EVENT,
@@ -30,6 +31,7 @@ from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
 
 _RESTARTS = (RESTART_EVENT, PREEMPTED_EVENT, DISRUPTED_RESTART_EVENT)
+_STARTS = (*_RESTARTS, END_EVENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +65,13 @@ class DriverRestarts:
         """Return how often a driver's script was started again."""
         return self._starts(job).count
 
-    def ended(self, job: JobId, exit_code: int) -> tuple[Restart, int]:
+    def ended(self, job: JobId, exit_code: int, last_words: str = "") -> tuple[Restart, int]:
         """Decide whether a script that has ended is started again, and write that down.
 
         Args:
             job: The driver.
             exit_code: How the script ended; 128 and the number for a signal.
+            last_words: The last error that it printed; may be empty.
 
         Returns:
             The decision, and how often the script was started again, this time included.
@@ -77,12 +80,23 @@ class DriverRestarts:
         if record.type is not JobType.DRIVER:
             raise UserError(f"Job {job} is no driver.")
         starts = self._starts(job)
+        if last_words:
+            self._write_event(job, LAST_WORDS_EVENT, last_words)
         restart = self._decide(record, starts, self._losses(record, starts), exit_code=exit_code)
         if restart.is_wanted:
             self.script_ended(record, restart.reason)
         else:
             self._write_event(job, END_EVENT, restart.reason)
         return restart, starts.count + int(restart.is_wanted)
+
+    def last_words(self, driver: JobRecord) -> str:
+        """Return the last error of a driver's script that has ended for good; else nothing."""
+        events = self._state.jobs.events(driver.id)
+        told = [event for event in events if event.reason in (LAST_WORDS_EVENT, *_STARTS)]
+        if not told or told[-1].reason != END_EVENT or len(told) == 1:
+            return ""
+        before = told[-2]
+        return before.message if before.reason == LAST_WORDS_EVENT else ""
 
     def pod_lost(self, driver: JobRecord, end: machine.PodExited) -> str:
         """Decide whether a driver whose pod has ended is restarted, and record it.
@@ -131,11 +145,7 @@ class DriverRestarts:
         return restart
 
     def _starts(self, job: JobId) -> _Starts:
-        events = [
-            event
-            for event in self._state.jobs.events(job)
-            if event.reason in (*_RESTARTS, END_EVENT)
-        ]
+        events = [event for event in self._state.jobs.events(job) if event.reason in _STARTS]
         restarts = [event for event in events if event.reason != END_EVENT]
         return _Starts(
             count=len(restarts),

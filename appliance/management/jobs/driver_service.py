@@ -39,6 +39,7 @@ from appliance.management.changes.watch import Awaited
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import driver_requirements
 from appliance.management.cluster.session_service import SessionService
+from appliance.management.jobs.program_check import check_program
 from appliance.management.reconciler.live_jobs import wait_until_committed
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.async_reads import ask
@@ -98,7 +99,8 @@ class DriverService:
         data_dir: Where jobs' directories are.
         model: What the cluster has.
         max_drivers: Unfinished drivers that one user may have.
-        is_any_user: Whether pods may run as other users than this process.
+        on_kubernetes: Whether pods run on a Kubernetes cluster: as any user, and elsewhere than
+            here. Otherwise this machine has their programs.
     """
 
     def __init__(
@@ -111,9 +113,10 @@ class DriverService:
         *,
         model: ClusterModel,
         max_drivers: int,
-        is_any_user: bool = False,
+        on_kubernetes: bool = False,
     ) -> None:
-        self._is_any_user = is_any_user or os.geteuid() == 0
+        self._is_local = not on_kubernetes
+        self._is_any_user = on_kubernetes or os.geteuid() == 0
         self._max_drivers = max_drivers
         self._sessions = sessions
         self._state = state
@@ -132,6 +135,7 @@ class DriverService:
         Returns:
             The array's id, and its drivers by index.
         """
+        await asyncio.to_thread(self._look_for_program, submission)
         array, members = array_of(submission, indices, most=self._max_drivers)
         committed: asyncio.Future[Sequence[JobRecord]] = asyncio.get_running_loop().create_future()
         await asyncio.to_thread(self._hand_over_together, members, committed)
@@ -141,6 +145,7 @@ class DriverService:
         self, submission: DriverSubmission, indices: Sequence[int]
     ) -> tuple[str, Sequence[JobRecord]]:
         """Do the same from a thread that may wait; see `submit_array`."""
+        self._look_for_program(submission)
         array, members = array_of(submission, indices, most=self._max_drivers)
         committed: Future[Sequence[JobRecord]] = Future()
         self._hand_over_together(members, committed)
@@ -160,6 +165,7 @@ class DriverService:
             NotFoundError: There is no such session.
             UnschedulableError: The cluster has fewer systems than the script will ask for.
         """
+        await asyncio.to_thread(self._look_for_program, submission)
         committed: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
         await ask(self._state.database, self._hand_over, submission, committed)
         return await committed
@@ -170,11 +176,16 @@ class DriverService:
         Raises:
             ClusterError: The commit takes too long; it may yet happen.
         """
+        self._look_for_program(submission)
         committed: Future[JobRecord] = Future()
         self._hand_over(submission, committed)
         return wait_until_committed(
             committed, "The run was not committed", hint="See whether it is listed."
         )
+
+    def _look_for_program(self, submission: DriverSubmission) -> None:
+        if self._is_local:
+            check_program(submission.spec)
 
     def _hand_over(self, submission: DriverSubmission, committed: Awaited) -> None:
         """Submit a driver to the reconciler's next turn."""

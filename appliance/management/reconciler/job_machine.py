@@ -9,10 +9,8 @@ entered when nothing of the job runs any more. A job that fails while it holds r
 until then.
 
 The verdict may also be that the job goes back into the queue: it was preempted, or suspended. If
-its client ends it then, that still counts.
-
-A driver has no coordinator: it runs as soon as its pod does, and ends with its pod; if the pod was
-lost and the user's policy says so, it goes back into the queue.
+its client ends it then, that still counts. A driver has no coordinator: it runs as soon as its pod
+does, and ends with its pod; if the pod was lost and the user's policy says so, it is queued again.
 
 Where jobs are not to fail because a pod was taken away (a *disruption*), a driver is queued again,
 and so is a job whose client has no coordinator yet and misses nothing. Any other job fails: its
@@ -124,7 +122,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodExited:
-    """A pod has ended."""
+    """A pod has ended; of a driver, `last_words` are the last error that its script printed."""
 
     pod: PodName
     role: Role
@@ -135,6 +133,7 @@ class PodExited:
     """Whether somebody has taken it away, and its job is not to fail for that if it can go on."""
     revival: str = ""
     """For a driver's pod that was lost: why it is started again; empty if it is not."""
+    last_words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,7 +384,8 @@ def _on_pod_exit(state: JobState, end: PodExited) -> Step:
     if end.is_disruption and _is_unseen(state):
         message = f"stopped and queued again: {end.pod} {end.reason}"
         return _conclude(state, Verdict(phase=Phase.QUEUED, message=message), StopPods())
-    verdict = lost_pod_verdict(state.job, end.pod, end.role, end.exit_code, end.reason)
+    how = (end.exit_code, end.reason, end.last_words)
+    verdict = lost_pod_verdict(state.job, end.pod, end.role, *how)
     if is_coordinator:
         if end.is_disruption:  # nobody else tells the client
             verdict = with_advice(verdict)

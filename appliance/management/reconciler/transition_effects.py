@@ -38,6 +38,7 @@ class Hooks:
     Attributes:
         pod_lost: Asked, of a driver whose pod has ended badly, why it is started again; answers
             with nothing if it is not.
+        last_words: Asked, of such a driver, the last error that its script printed.
         script_ended: Told, with how, of each driver whose pod has ended badly, and with it its
             script: once that is committed, and before it is started again.
         held_from_start: Asked, of each new job that nobody holds, what holds it; answers with
@@ -46,6 +47,7 @@ class Hooks:
     """
 
     pod_lost: Callable[[JobRecord, machine.PodExited], str] = field(default=lambda *_: "")
+    last_words: Callable[[JobRecord], str] = field(default=lambda _: "")
     script_ended: Callable[[JobRecord, str], None] = field(default=lambda *_: None)
     held_from_start: Callable[[JobRecord], str] = field(default=lambda _: "")
     job_ended: Callable[[JobId], None] = field(default=lambda _: None)
@@ -193,7 +195,8 @@ class TransitionEffects:
             return end
         driver = live.job
         self._turn.after_commit(lambda: self._hooks.script_ended(driver, end.reason))
-        return replace(end, revival=self._hooks.pod_lost(live.job, end))
+        revival = self._hooks.pod_lost(driver, end)
+        return replace(end, revival=revival, last_words=self._hooks.last_words(driver))
 
     def _act(self, live: Live, action: machine.Effect) -> None:
         job = live.job.id

@@ -49,7 +49,9 @@ class Verdict:
         return cls(**{**fields, "phase": Phase(fields["phase"])})
 
 
-def lost_pod_verdict(job: JobId, pod: PodName, role: Role, exit_code: int, reason: str) -> Verdict:
+def lost_pod_verdict(  # noqa: PLR0917 - how a pod ended, from the start of the name to its words
+    job: JobId, pod: PodName, role: Role, exit_code: int, reason: str, last_words: str = ""
+) -> Verdict:
     """Return how a job ends of which a pod was lost; concluded, so that a report may replace it.
 
     Args:
@@ -58,9 +60,11 @@ def lost_pod_verdict(job: JobId, pod: PodName, role: Role, exit_code: int, reaso
         role: The pod's role.
         exit_code: How the pod ended. Some codes say that the pod was well and its coordinator lost.
         reason: The same in words.
+        last_words: The last error that a driver's script printed; empty if it printed nothing.
     """
     if role is Role.DRIVER:
-        message = f"the script {reason}; its log is that of {pod}"
+        its_log = f"the script {reason}; its log is that of {pod}"
+        message = f"{last_words} (the script {reason})" if last_words else its_log
         return Verdict(phase=Phase.FAILED, message=message, is_inferred=True)
     if exit_code in _OF_COORDINATOR and role is not Role.COORDINATOR:
         reason = f"{_OF_COORDINATOR[exit_code]} ({pod} has given it up)"

@@ -77,7 +77,9 @@ class DriverControlServicer(drivers_pb2_grpc.DriverControlServicer):
 
     def DriverEnded(self, request: pb.DriverEndedRequest, context: Context) -> pb.DriverEndedReply:
         """Return whether the script is restarted."""
-        restart, count = self._restarts.ended(JobId(request.job), request.exit_code)
+        restart, count = self._restarts.ended(
+            JobId(request.job), request.exit_code, request.last_words
+        )
         return pb.DriverEndedReply(
             is_restart=restart.is_wanted, restart_count=count, reason=restart.reason
         )

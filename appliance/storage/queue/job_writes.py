@@ -110,6 +110,7 @@ def new_job(record: JobRecord, effect: _Effect) -> list[Write]:
         "array_id": record.array,
         "phase": record.phase.value,
         "message": record.message,
+        "detail": record.detail,
         "created_at": record.created_at,
         "started_at": record.started_at,
         "ended_at": record.ended_at,

@@ -23,6 +23,7 @@ from appliance.core.cluster.records import (
 )
 from appliance.core.cluster.requirements import Requirements
 from appliance.core.errors import ConflictError, InternalError, UserError
+from appliance.core.failure_causes import cause_of
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.queries.job_filter import JobFilter, JobOrder
 from appliance.storage.engine.database import Database
@@ -190,7 +191,7 @@ class JobRepository:
             new: The phase to enter.
             through: A phase that it enters and leaves at once on its way, of which an event tells;
                 None if it enters `new` directly.
-            message: Reason, kept with the job and in the event.
+            message: Reason: its line is kept with the job and in the event, all of it with the job.
             systems: Names of the systems granted with this change; None leaves them.
             holding: What else was granted with this change; None leaves it.
 
@@ -203,7 +204,8 @@ class JobRepository:
             if not may_follow(here, there):
                 raise InternalError(f"Job {job} cannot go from {here.value} to {there.value}.")
         now = self._clock.now()
-        changes: dict[str, Any] = {"message": message}
+        cause = cause_of(message)
+        changes: dict[str, Any] = {"message": cause.line, "detail": cause.detail}
         if new is Phase.SCHEDULED:
             changes |= {"started_at": now, "holding": holding or Holding()}
         if new is Phase.QUEUED:
@@ -214,7 +216,7 @@ class JobRepository:
             changes["verdict"] = None
         self._database.write(
             *self._entry(job, current, new, changes, systems),
-            job_writes.new_phase_events(job, way[1:], message, now),
+            job_writes.new_phase_events(job, way[1:], cause.line, now),
         )
         is_sure = self._phase_in_memory(job) == current.value
         self._database.note(job, new.value)
@@ -460,6 +462,7 @@ def _record_of(
         sequence=row.sequence,
         phase=Phase(row.phase),
         message=row.message,
+        detail=row.detail,
         systems=systems,
         requirements=Requirements.from_dict(row.requirements),
         holding=Holding.from_dict(row.holding),

@@ -98,6 +98,7 @@ class JobRow(Base):
     artifact_dir: Mapped[str] = mapped_column(Text, default="")
     phase: Mapped[str] = mapped_column(String(16), index=True)
     message: Mapped[str] = mapped_column(Text, default="")
+    detail: Mapped[str] = mapped_column(Text, default="")
     # `Any`: JSON objects, read and written by their owners in `core`.
     requirements: Mapped[dict[str, Any]] = mapped_column(JSON)
     holding: Mapped[dict[str, Any]] = mapped_column(JSON)

@@ -15,6 +15,7 @@ from csctl.names import JobName, parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.jobs import (
     CLIENT_RELEASE,
+    DETAIL,
     FAILURE_COLUMNS,
     FINAL_PHASES,
     NAMESPACE,
@@ -140,4 +141,6 @@ def _job_tables(job: Job, now: dt.datetime, *, wide: bool, coloured: bool) -> st
         parts.append(render(FAILURE_COLUMNS, job.status.error_replicas, wide=wide))
     if reason(job):
         parts.append(f"Reason: {reason(job)}")
+    if detail := job.meta.properties.get(DETAIL):
+        parts.append(detail)
     return "\n\n".join(parts)

@@ -227,18 +227,22 @@ class DriverEndedRequest(_message.Message):
 
     JOB_FIELD_NUMBER: _builtins.int
     EXIT_CODE_FIELD_NUMBER: _builtins.int
+    LAST_WORDS_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     exit_code: _builtins.int
     """Exit code; 128 and the number when a signal ended it."""
+    last_words: _builtins.str
+    """The last error in what the script printed, or its last line; secrets are taken out."""
     def __init__(
         self,
         *,
         job: _builtins.str = ...,
         exit_code: _builtins.int = ...,
+        last_words: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_code", b"exit_code", "job", b"job"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_code", b"exit_code", "job", b"job", "last_words", b"last_words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

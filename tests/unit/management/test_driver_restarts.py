@@ -104,6 +104,17 @@ def test_a_pod_that_passes_on_how_its_script_has_ended_is_not_lost(tmp_path):
         decision, count = restarts.ended(driver.id, 7)
         assert (decision.is_wanted, count) == (False, 0)
         assert restarts.pod_lost(driver, pod_end(7)) == ""
+        assert restarts.last_words(driver) == ""
+
+
+def test_the_last_words_of_a_script_are_those_of_its_last_start(tmp_path):
+    with opened_state(tmp_path) as state:
+        driver, restarts = make_driver(state), DriverRestarts(state, Mailbox())
+        assert restarts.last_words(driver) == ""
+        restarts.ended(driver.id, 7, "KeyError: 7")
+        assert restarts.last_words(driver) == "KeyError: 7"
+        restarts.ended(driver.id, 8)
+        assert restarts.last_words(driver) == ""
 
 
 def test_a_preempted_run_is_started_again_without_a_policy_and_without_being_counted(tmp_path):

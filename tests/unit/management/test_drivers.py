@@ -53,7 +53,7 @@ def serving(path):
             path,
             model=model,
             max_drivers=MAX_DRIVERS,
-            is_any_user=True,
+            on_kubernetes=True,
         )
         yield harness
         harness.reconciler.close()

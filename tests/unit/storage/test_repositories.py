@@ -88,6 +88,18 @@ def test_a_phase_change_keeps_times_systems_and_an_event(state, clock):
     assert (last.phase, last.message, last.is_warning) == (Phase.FAILED, "pod died", True)
 
 
+def test_a_job_keeps_one_line_of_a_long_reason_and_all_of_it_beside(state):
+    state.jobs.create(new_job())
+    text = 'Traceback (most recent call last):\n  File "/a/b.py", line 3, in f\nKeyError: 7'
+    state.jobs.change_phase(JobId("wsjob-a"), Phase.QUEUED, Phase.FAILED, message=text)
+    for job in (
+        state.jobs.load(JobId("wsjob-a")),
+        state.jobs.list(JobFilter(with_finished=True))[0],
+    ):
+        assert (job.message, job.detail) == ("KeyError: 7 (at /a/b.py:3)", text)
+    assert state.jobs.events(job.id)[-1].message == "KeyError: 7 (at /a/b.py:3)"
+
+
 def test_a_phase_that_is_left_at_once_has_an_event_and_the_row_has_the_last_one(state):
     job = state.jobs.create(new_job())
     run_to(state, job.id, Phase.SCHEDULED)

@@ -1535,6 +1535,8 @@ export interface components {
             created_at: string;
             /** Dashboard */
             dashboard: string;
+            /** Detail */
+            detail: string;
             /** Ended At */
             ended_at: string | null;
             /** Events */

@@ -49,6 +49,12 @@ export function Job({ id }: { id: string }): JSX.Element {
       </div>
       <Trouble problem={problem} />
       {job.message && <p class="quiet">{job.message}</p>}
+      {job.detail && (
+        <details>
+          <summary>All of it</summary>
+          <pre class="log fit">{job.detail}</pre>
+        </details>
+      )}
       <ProgressBar job={job} />
       <Overview job={job} sessions={sessions} />
       {sessions.length > 0 && <RunSessions id={id} sessions={sessions} />}

@@ -1,0 +1,32 @@
+"""Which detached runs are refused because their program is nowhere."""
+
+from dataclasses import replace
+
+import pytest
+
+from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.errors import UserError
+from appliance.management.jobs.program_check import check_program
+
+
+@pytest.fixture
+def spec(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "train").touch()
+    environment = {"PATH": f"/nowhere:{tmp_path}/bin"}
+    return DriverSpec(argv=("train",), work_dir=str(tmp_path), environment=environment)
+
+
+@pytest.mark.parametrize("program", ["train", "bin/train", "./bin/train", "/bin/sh"])
+def test_a_program_that_is_there_is_accepted(spec, program):
+    check_program(replace(spec, argv=(program, "x")))
+
+
+def test_without_path_the_usual_folders_are_looked_through(spec):
+    check_program(replace(spec, argv=("sh",), environment={}))
+
+
+@pytest.mark.parametrize("program", ["nosuch", "bin/nosuch", "/nosuch", "bin/train/x"])
+def test_a_program_that_is_nowhere_is_refused_by_name(spec, program):
+    with pytest.raises(UserError, match=f"no program '{program}'"):
+        check_program(replace(spec, argv=(program,)))
