@@ -138,6 +138,10 @@ def test_an_answer_counts_only_in_the_browser_that_asked(appliance, browser):
     refused = browser.get(back)
     assert refused.status_code == 401
     assert "to another question" in refused.json()["detail"]
+    back = come_back(go(browser), "ada-1")
+    refused = browser.get(f"{back}&iss=https://another.example")
+    assert refused.status_code == 401
+    assert "of another identity provider" in refused.json()["detail"]
 
 
 def test_a_code_counts_once(browser):

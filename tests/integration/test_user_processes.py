@@ -275,3 +275,32 @@ def test_what_another_user_does_at_an_address_stops_nobody(command, tmp_path, ho
         assert run(command("show")) == 0
         process.stdin.close()
     assert (tmp_path / "log").read_text().startswith("__main__ True")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
+def test_nobody_else_has_programs_forked_where_imports_are_kept(command, tmp_path):
+    """Another user asks what keeps a user's imports, and the server of a job, for a program."""
+    process, *_ = waiting_program(command, tmp_path)
+    stranger = """
+        import json, os, socket, sys
+        os.setresuid(65534, 65534, 65534)
+        program = {"module": "this", "arguments": [], "directory": "/"}
+        server = {"variables": {}, "search_path": ["/"]}
+        log = os.memfd_create("log")
+        for address in map(bytes.fromhex, sys.argv[1:]):
+            for order, descriptors in ((program, [log]), (server, [log, log])):
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
+                    end.connect(address)
+                    try:
+                        socket.send_fds(end, [json.dumps(order).encode()], descriptors)
+                        answer = end.recv(4096)
+                    except OSError:
+                        answer = b""
+                    assert not answer, answer
+        assert not os.fstat(log).st_size
+    """
+    addresses = (user_processes._job_address, user_processes._zygote_address)
+    told = [address_of(command("wait"), 0).encode().hex() for address_of in addresses]
+    subprocess.run([sys.executable, "-c", textwrap.dedent(stranger), *told], check=True)
+    process.kill()
+    process.close()

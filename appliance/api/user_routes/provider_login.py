@@ -99,8 +99,10 @@ def _end(services: Services, request: Request, *, code: str, state: str, error: 
             f"The identity provider refuses the login: {error[:100]!r}.", hint="Log in again."
         )
     sealed = request.cookies.get(_COOKIE, "")
+    issuer = request.query_params.get("iss", "")
     login, page = services.gate.prove(
-        peer_of(request), lambda: single_sign_on.finish(sealed=sealed, state=state, code=code)
+        peer_of(request),
+        lambda: single_sign_on.finish(sealed=sealed, state=state, code=code, issuer=issuer),
     )
     response = RedirectResponse(page, status_code=303)
     set_login(response, login, has_tls=services.has_tls)

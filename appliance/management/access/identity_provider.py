@@ -47,6 +47,8 @@ ALGORITHMS = (
 _TIMEOUT_SECONDS = 10.0
 _DISCOVERY_SECONDS = 3600.0
 """What the provider says of itself is asked again after so long."""
+_KEYS_SECONDS = 600.0
+"""A key that the provider has withdrawn counts no longer than this."""
 _KEYS_PAUSE_SECONDS = 30.0
 """Unknown keys make us ask again, but not more often."""
 _LEEWAY_SECONDS = 60
@@ -67,7 +69,8 @@ class IdentityProvider:
         self._verify = _trust(options)
         self._lock = threading.Lock()
         self._metadata: Mapping[str, Any] | None = None
-        self._metadata_until = self._keys_after = clock.monotonic_seconds()
+        now = clock.monotonic_seconds()
+        self._metadata_until = self._keys_after = self._keys_until = now
         self._keys: KeySet | None = None
 
     def authorization_url(self, attempt: Attempt) -> str:
@@ -148,21 +151,27 @@ class IdentityProvider:
             return True
 
     def _load_keys(self) -> KeySet:
+        now = self._clock.monotonic_seconds()
         with self._lock:
-            keys = self._keys
+            keys = self._keys if now < self._keys_until else None
         if keys is None:
             try:
                 keys = KeySet.import_key_set(_key_set(self._ask(self._endpoint("jwks_uri"))))
             except (JoseError, KeyError, TypeError, ValueError) as error:
                 raise self._silent(error) from error
             with self._lock:
-                self._keys = keys
+                self._keys, self._keys_until = keys, now + _KEYS_SECONDS
         return keys
 
     def _endpoint(self, name: str) -> str:
         url = self._discover().get(name)
         if not isinstance(url, str):
             raise ClusterError(f"The identity provider {self._options.issuer} names no {name}.")
+        if self._options.issuer.startswith("https:") and not url.startswith("https:"):
+            raise ClusterError(
+                f"The identity provider {self._options.issuer} names a {name} without TLS, {url}.",
+                hint="Codes, secrets and keys are not sent there: have it name an https:// URL.",
+            )
         return url
 
     def _discover(self) -> Mapping[str, Any]:

@@ -105,13 +105,14 @@ class SingleSignOn:
         text = json.dumps({**asdict(attempt), "page": page}).encode()
         return Begun(url=url, sealed=self._box.encrypt_at_time(text, self._seconds()).decode())
 
-    def finish(self, *, sealed: str, state: str, code: str) -> tuple[Minted, str]:
+    def finish(self, *, sealed: str, state: str, code: str, issuer: str = "") -> tuple[Minted, str]:
         """End a login.
 
         Args:
             sealed: What the browser's cookie holds.
             state: What came back from the provider.
             code: The same.
+            issuer: Who the answer says that it is of (RFC 9207); empty if it does not say.
 
         Returns:
             A login, and the path of the page to show.
@@ -124,6 +125,8 @@ class SingleSignOn:
         attempt, page = self._open(sealed)
         if not hmac.compare_digest(state.encode(), attempt.state.encode()):
             raise _not_begun("this answer of the identity provider is to another question")
+        if issuer and issuer != self._options.issuer:
+            raise _not_begun(f"this answer is of another identity provider, {issuer[:100]!r}")
         claims = self._provider.claims(code, attempt)
         account = self._find(login_name(self._options.rules, claims))
         wanted = wanted_account(

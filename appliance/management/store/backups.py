@@ -283,11 +283,13 @@ def _unpack(source: Path, target: Path) -> Manifest:
         if first is None or first.name != _MANIFEST or first.size > _MAX_MANIFEST_BYTES:
             raise _no_backup(source, "it does not begin with a manifest")
         manifest = Manifest.from_json(_content(tar, first), source)
-        found = []
+        found: list[str] = []
         while (entry := tar.next()) is not None:
             known = manifest.members.get(entry.name)
             if known is None or not entry.isreg() or not _MEMBER.fullmatch(entry.name):
                 raise _no_backup(source, f"its manifest does not name {entry.name!r}")
+            if entry.issparse() or entry.size != known.num_bytes or entry.name in found:
+                raise _no_backup(source, f"{entry.name} is not what it was when it was made")
             path = target / entry.name
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _extract(tar, entry, path)

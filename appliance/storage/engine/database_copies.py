@@ -110,8 +110,22 @@ def restore_sqlite(path: Path, revision: str) -> None:
     check_revision(revision)
     if what := find_damage(path):
         raise damaged(path, what)
+    _refuse_programs(path)
     with closing(Database.open_sqlite(path)) as database:
         database.claim()  # whoever wrote when the copy was made may not go on
+
+
+def _refuse_programs(path: Path) -> None:
+    """Refuse a database that does something by itself: no appliance makes such a one."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        kinds = "type IN ('trigger', 'view') OR sql LIKE 'CREATE VIRTUAL%'"
+        found = connection.execute(f"SELECT type, name FROM sqlite_master WHERE {kinds}").fetchone()
+    if found is not None:
+        kind, name = found
+        raise UserError(
+            f"The copy of the database has a {kind} {name!r}, which no appliance makes.",
+            hint="Restore only a backup that your own appliance has made.",
+        )
 
 
 def restore_server(

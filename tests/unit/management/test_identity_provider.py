@@ -1,6 +1,7 @@
 """Which tokens of an identity provider count, and which files name one."""
 
 import json
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -15,6 +16,7 @@ from appliance.management.access.provider_options import ProviderOptions, read_p
 from tests.support.clock import FakeClock
 
 KEY = RSAKey.generate_key(2048, {"kid": "k", "use": "sig", "alg": "RS256"})
+SERVED = [KEY]
 STRANGE = RSAKey.generate_key(2048, {"kid": "k"})
 
 
@@ -25,7 +27,7 @@ def issuer():
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             root = f"http://localhost:{self.server.server_port}"
-            keys = KeySet([KEY]).as_dict(private=False)
+            keys = KeySet(SERVED).as_dict(private=False)
             document = {"issuer": root, "jwks_uri": f"{root}/keys"}
             body = json.dumps(keys if self.path == "/keys" else document).encode()
             self.send_response(200)
@@ -97,6 +99,24 @@ def test_keys_are_asked_for_again_when_they_were_changed_but_not_at_every_bad_to
     assert not asked._forget_keys()
     clock.advance(31)
     assert asked._forget_keys()
+
+
+def test_a_key_that_was_withdrawn_counts_ten_minutes_at_most(issuer, monkeypatch):
+    clock = FakeClock(SystemClock().now())
+    asked = provider(issuer, clock)
+    assert asked.check(token(issuer, exp=1 << 33), nonce="n")
+    monkeypatch.setattr(sys.modules[__name__], "SERVED", [STRANGE])
+    clock.advance(601)
+    with pytest.raises(UnauthenticatedError, match="token is not good"):
+        asked.check(token(issuer, exp=1 << 33), nonce="n")
+
+
+@pytest.mark.parametrize("name", ["token_endpoint", "jwks_uri", "authorization_endpoint"])
+def test_nothing_is_sent_without_tls_if_the_provider_has_it(name, monkeypatch):
+    asked = provider("https://id.example.org")
+    monkeypatch.setattr(asked, "_discover", lambda: {name: "http://id.example.org/x"})
+    with pytest.raises(ClusterError, match="without TLS"):
+        asked._endpoint(name)
 
 
 def test_an_issuer_that_calls_itself_otherwise_is_not_asked(issuer):

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import os
+import sqlite3
 import stat
 import tarfile
 import tempfile
@@ -83,11 +84,11 @@ def restore(source, data_dir, url, *, has_keys=True, replaces=False):
 
 
 def release(data_dir):
-    """Let go of the lock that a restore holds until its process ends."""
-    lock = data_dir / "appliance.lock"
+    """Let go of the locks that a restore holds until its process ends."""
+    locks = [path.stat() for path in (data_dir, data_dir / "appliance.lock")]
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         try:
-            if os.path.samestat(os.fstat(descriptor), lock.stat()):
+            if any(os.path.samestat(os.fstat(descriptor), lock) for lock in locks):
                 os.close(descriptor)
         except OSError:
             continue
@@ -311,6 +312,66 @@ def test_an_archive_that_is_not_whole_changes_nothing(data_dir, url, tmp_path, h
         restore(target, data_dir, url, replaces=True)
     assert (data_dir / "state.db").read_bytes() == database
     assert not (tmp_path / "escaped").exists()
+    assert not list(data_dir.glob(".restore-*"))
+
+
+def sparse(tar, name, data):
+    info = tarfile.TarInfo(name)
+    info.pax_headers = {"GNU.sparse.major": "0", "GNU.sparse.minor": "1"}
+    info.pax_headers |= {"GNU.sparse.size": str(1 << 45), "GNU.sparse.map": f"0,{len(data)}"}
+    info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))
+
+
+def twice(tar, name, data):
+    for _ in range(2):
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+
+
+def longer(tar, name, data):
+    info = tarfile.TarInfo(name)
+    info.size = len(data) + 512
+    tar.addfile(info, io.BytesIO(data + bytes(512)))
+
+
+@pytest.mark.parametrize("url", [""])
+@pytest.mark.parametrize("add", [sparse, twice, longer])
+def test_an_archive_unpacks_to_no_more_than_it_holds(data_dir, url, tmp_path, add):
+    target = tmp_path / "backup.tar"
+    backup(data_dir, url, target, has_keys=False)
+    contents = entries(target)
+    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
+        for name in ("manifest.json", "state.db"):
+            if name == "state.db":
+                add(tar, name, contents[name])
+                continue
+            info = tarfile.TarInfo(name)
+            info.size = len(contents[name])
+            tar.addfile(info, io.BytesIO(contents[name]))
+    with pytest.raises(UserError, match="is not what it was when it was made"):
+        restore(target, data_dir, url, replaces=True)
+    assert not list(data_dir.glob(".restore-*"))
+
+
+@pytest.mark.parametrize("url", [""])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON jobs BEGIN DELETE FROM jobs; END",
+        "CREATE VIEW v AS SELECT 1",
+        "CREATE VIRTUAL TABLE f USING fts5(x)",
+    ],
+)
+def test_a_database_that_does_something_by_itself_is_not_restored(data_dir, url, tmp_path, program):
+    target = tmp_path / "backup.tar"
+    with closing(sqlite3.connect(data_dir / "state.db")) as connection:
+        connection.execute(program)
+        connection.commit()
+    backup(data_dir, url, target)
+    with pytest.raises(UserError, match="which no appliance makes"):
+        restore(target, data_dir, url, replaces=True)
     assert not list(data_dir.glob(".restore-*"))
 
 
