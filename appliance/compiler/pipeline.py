@@ -15,7 +15,12 @@ from appliance.compiler.assembly import Parts, assemble
 from appliance.compiler.importer import import_program
 from appliance.compiler.passes.batch_sharding import shard_batch
 from appliance.compiler.passes.canonicalise import canonicalise
-from appliance.compiler.passes.counts import count_from_the_end, count_labels, count_truths
+from appliance.compiler.passes.counts import (
+    count_chosen,
+    count_from_the_end,
+    count_labels,
+    count_truths,
+)
 from appliance.compiler.passes.formats import carry_formats, narrow_values
 from appliance.compiler.passes.normalise import normalise
 from appliance.compiler.passes.partition import partition
@@ -152,7 +157,7 @@ def normal_form(graph: Graph, *, dump: Dump | None = None) -> Graph:
     check_values(graph)
     graph = normalise(graph)
     _checked("normalise", graph, dump)
-    graph = count_from_the_end(count_truths(count_labels(graph)))
+    graph = count_chosen(count_from_the_end(count_truths(count_labels(graph))))
     _checked("counts", graph, dump)
     return graph
 

@@ -11,6 +11,9 @@ backward passes that divide by it (`amax`, `amin`), and casts it to a number lat
 
 *Places.* `x[i]` counts negative indices from the end, `index_select`, `gather` and embeddings do
 not. The client writes both as the same operations, and its locations say which it was.
+
+*Choices.* A mask of the k largest scores marks one score too where k is 0: the client's program
+replaces the places behind the k-th by the first. RigL then drops nothing of a small group.
 """
 
 from collections.abc import Mapping
@@ -118,6 +121,42 @@ def count_from_the_end(graph: Graph) -> Graph:
         operands = (table, places[index, sizes], *node.operands[2:])
         nodes.append(replace(node, operands=operands))
     return replace(graph, nodes=tuple(nodes))
+
+
+def count_chosen(graph: Graph) -> Graph:
+    """Choose nothing where a mask of the k largest scores is asked for none.
+
+    Args:
+        graph: A graph in normal form.
+
+    Returns:
+        The graph; a mark is set where its place is one of the k, rather than everywhere.
+    """
+    producers = dict(graph.definitions())
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        is_marking = node.op == "Scatter" and node.attributes["reduce_kind"] == "NONE"
+        places = producers.get(node.operands[1]) if is_marking else None
+        if places is None or places.op != "Select" or not _marks_truths(node, producers):
+            nodes.append(node)
+            continue
+        operands = (*node.operands[:2], places.operands[0])
+        attributes = {**node.attributes, "reduce_kind": "MAX"}
+        nodes.append(replace(node, operands=operands, attributes=attributes))
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _marks_truths(node: Node, producers: Mapping[str, Node]) -> bool:
+    """Whether a node sets truth values everywhere in a tensor without any."""
+    values = [_splat_truth(producers.get(node.operands[index])) for index in (0, 2)]
+    return values == [False, True]
+
+
+def _splat_truth(node: Node | None) -> bool | None:
+    value = node.attributes.get("value") if node is not None else None
+    if not isinstance(value, Constant) or value.type.dtype is not DType.I1 or not value.is_splat:
+        return None
+    return any(value.data)
 
 
 def _indexed_sizes(node: Node, table: tuple[int, ...], index: tuple[int, ...]) -> tuple[int, ...]:

@@ -29,6 +29,11 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "gmp_until": {**GMP, "schedule": GROWING, "update": {"freq": 1, "start": 1, "stop": 3}},
     "rigl": RIGL,
     "rigl_out_groups": {**RIGL, "balance_out_groups": 4},
+    "rigl_small_groups": {
+        **RIGL,
+        "balance_out_groups": 2,
+        "param_filter": "*families.rigl_small_groups.*",
+    },
     "rigl_in_groups": {**RIGL, "balance_in_groups": 4},
     "set": {**RIGL, "algorithm": "set"},
 }
@@ -39,7 +44,7 @@ SPARSITY = [
 
 
 class Masked(nn.Module):
-    """A perceptron whose matrices are masked."""
+    """A perceptron whose matrices are masked, and whose biases are in small groups."""
 
     def __init__(self) -> None:
         super().__init__()

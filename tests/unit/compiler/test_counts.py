@@ -1,0 +1,116 @@
+"""The pass that counts what PyTorch counts, on small graphs run by the definitions."""
+
+import numpy as np
+import pytest
+import torch
+
+from appliance.compiler.passes.counts import (
+    count_chosen,
+    count_from_the_end,
+    count_labels,
+    count_truths,
+)
+from appliance.core.ir.graph import Frame, Location
+from appliance.core.ir.ops import verify_ops
+from appliance.core.ir.tensors import DType
+from appliance.numerics import reference
+from tests.support.graphs import GraphBuilder
+
+SUM = {"reduce_kind": "ADD", "dimensions": (0,), "keep_dims": ()}
+
+
+def at(operation, line=7):
+    frame = Frame(function="step", file="train.py", line=line)
+    return Location(module="loss", operation=operation, frames=(frame,))
+
+
+def computed(graph, *arguments):
+    """Run a graph by the definitions; return its results."""
+    verify_ops(graph)
+    table = dict(zip((a.name for a in graph.arguments), arguments, strict=True))
+    for node in graph.nodes:
+        operands = [table[name] for name in node.operands]
+        table.update(zip(node.results, reference.evaluate(node, operands, step=0), strict=True))
+    return [table[result.value] for result in graph.results]
+
+
+def mean_loss(divided_at, labels_dtype=DType.I32):
+    builder = GraphBuilder(location=at("aten::nll_loss_forward"))
+    logits = builder.batch(4, 3)
+    labels = builder.batch(4, name="labels", dtype=labels_dtype)
+    loss, gradient = builder.ops(
+        "SparseSoftmaxCrossEntropyWithLogits",
+        logits,
+        labels,
+        shapes=[(4,), (4, 3)],
+        dtypes=[DType.F32, DType.F32],
+        axis=1,
+    )
+    total = builder.op("Reduce", loss, **SUM)
+    builder.location = divided_at
+    builder.output(builder.op("Div", total, builder.splat(4.0)))
+    builder.output(builder.op("Div", gradient, builder.splat(4.0, 4, 3)))
+    return builder.graph()
+
+
+@pytest.mark.parametrize("labels", [[0, -100, 2, -100], [0, 1, 2, 0], [-100] * 4])
+def test_a_mean_loss_and_its_gradient_are_pytorchs_whatever_labels_are_left_out(labels):
+    logits = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+    graph = count_labels(mean_loss(at("aten::nll_loss_forward")))
+    loss, gradient = computed(graph, logits, np.array(labels, np.int32))
+    x = torch.from_numpy(logits).requires_grad_()
+    want = torch.nn.functional.cross_entropy(x, torch.tensor(labels))
+    want.backward()
+    np.testing.assert_allclose(loss, want.item(), rtol=1e-6)
+    np.testing.assert_allclose(gradient, x.grad.numpy(), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("place", [at("aten::div"), at("aten::nll_loss_forward", line=8)])
+def test_a_division_that_is_not_the_losss_own_stays_as_it_is_written(place):
+    graph = mean_loss(place)
+    assert count_labels(graph) == graph
+
+
+def test_labels_that_cannot_be_negative_are_all_counted():
+    graph = mean_loss(at("aten::nll_loss_forward"), DType.U8)
+    assert count_labels(graph) == graph
+
+
+def test_the_sum_of_truth_values_is_a_number_where_it_is_cast_and_a_truth_value_elsewhere():
+    builder = GraphBuilder()
+    total = builder.op("Reduce", builder.batch(4, dtype=DType.I1), **SUM)
+    shown = builder.op("Reshape", total, shape=(1,))
+    builder.output(builder.op("Cast", shown, dtype=DType.F32))
+    builder.output(builder.op("Not", total))
+    number, none = computed(count_truths(builder.graph()), np.array([True, False, True, True]))
+    assert (number.tolist(), bool(none)) == ([3.0], False)
+
+
+@pytest.mark.parametrize("operation", ["aten::index", "aten::index_select"])
+def test_only_advanced_indexing_counts_from_the_end(operation):
+    builder = GraphBuilder(location=at(operation))
+    table = builder.batch(4, 3, name="table")
+    places = builder.batch(2, 2, name="places", dtype=DType.I64)
+    builder.output(builder.op("GatherNd", table, places, shape=(2,), start_dim=0))
+    graph = count_from_the_end(builder.graph())
+    values, chosen = np.arange(12.0, dtype=np.float32).reshape(4, 3), np.array([[-1, 0], [1, -3]])
+    if operation == "aten::index":
+        assert computed(graph, values, chosen)[0].tolist() == [9.0, 3.0]
+    else:
+        with pytest.raises(ValueError, match="out of range"):
+            computed(graph, values, chosen)
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_a_mask_of_the_k_largest_has_k_marks_none_included(count):
+    builder = GraphBuilder()
+    order = builder.batch(1, 3, name="order", dtype=DType.I64)
+    is_chosen = builder.batch(1, 3, name="chosen", dtype=DType.I1)
+    first = builder.splat(2, 1, 3, dtype=DType.I64)
+    places = builder.op("Select", is_chosen, order, first, dtype=DType.I64)
+    no, yes = (builder.splat(truth, 1, 3, dtype=DType.I1) for truth in (False, True))
+    marks = builder.op("Scatter", no, places, yes, axis=1, reduce_kind="NONE")
+    builder.output(marks)
+    chosen = (np.arange(3) < count)[None]
+    (found,) = computed(count_chosen(builder.graph()), np.array([[2, 0, 1]]), chosen)
+    assert found.sum() == count
