@@ -44,6 +44,11 @@ def builtin(
     return register
 
 
+def names_of_builtins() -> frozenset[str]:
+    """The names of all builtins, those for our libraries too."""
+    return frozenset(_BUILTINS)
+
+
 @handles(tree.BuiltinCall)
 def _call(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     entry = _BUILTINS.get(node.name)

@@ -61,7 +61,7 @@ def _assert(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Valu
     return VOID
 
 
-@builtin("strcat", 1, 99)
+@builtin("strcat", 0, 99)
 def _strcat(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     text = b"".join([string_argument(node, at, frame) for at in range(len(node.arguments))])
     if len(text) > MAX_STRING_BYTES:

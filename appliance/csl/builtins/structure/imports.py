@@ -1,8 +1,10 @@
 """`@import_module`, and what a program may ask about its rectangle and machine."""
 
 import json
+import re
 from typing import Any
 
+from appliance.csl.builtins.fabric.colors import NUM_COLORS
 from appliance.csl.builtins.registry import (
     argument,
     builtin,
@@ -16,7 +18,14 @@ from appliance.csl.semantics.results.layout import LayoutWorld
 from appliance.csl.semantics.results.tile import TileWorld
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import Type
-from appliance.csl.semantics.values.values import Const, Value, anonymous, boolean, fields_of
+from appliance.csl.semantics.values.values import (
+    Const,
+    Value,
+    anonymous,
+    boolean,
+    fields_of,
+    raw_element,
+)
 from appliance.csl.syntax import tree
 
 MAX_IMPORT_DEPTH = 64
@@ -136,10 +145,42 @@ def _import_comptime_value(node: tree.BuiltinCall, frame: Frame, expected: Type 
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         frame.fail(node.arguments[1], f"'{path}' is no JSON: {error}")
-    return coerce(_from_json(value, type_, node, frame), type_, node, frame, path)
+    return _fitted(_from_json(value, node, frame), type_, node, frame, path)
 
 
-def _from_json(value: Any, type_: Type | None, node: tree.BuiltinCall, frame: Frame) -> Const:  # noqa: ANN401 - JSON
+def _fitted(value: Const, type_: Type, node: tree.BuiltinCall, frame: Frame, what: str) -> Const:
+    """A JSON value in the type that it is to have: a number as a color, a list as an array."""
+    if type_ is t.COLOR and value.type is t.COMPTIME_INT:
+        if not 0 <= value.value < NUM_COLORS:
+            last = NUM_COLORS - 1
+            frame.fail(node, f"{what}: color {value.value} is outside 0 to {last}")
+        return Const(t.COLOR, value.value)
+    if isinstance(type_, t.ArrayType) and isinstance(value.type, t.StructType):
+        items = [_fitted(item, type_.element, node, frame, what) for item in value.value]
+        if len(items) != type_.count:
+            frame.fail(node, f"{what}: '{type_}' takes {type_.count} elements, got {len(items)}")
+        return Const(type_, [raw_element(item, type_.element) for item in items])
+    fitted = coerce(value, type_, node, frame, what)
+    assert isinstance(fitted, Const), "what is evaluated at compile time is known"
+    return fitted
+
+
+_LABEL = re.compile(r"(?:\[([0-9 ,]+)\])?([A-Za-z_][A-Za-z0-9_]*)")
+"""The type of a field: perhaps a shape, and a name."""
+
+
+def _labelled_type(label: str, key: str, node: tree.BuiltinCall, frame: Frame) -> Type:
+    found = _LABEL.fullmatch(label.strip())
+    half = frame.world.session.options.fp16_format
+    type_ = t.named_type(found[2], half) if found else None
+    if found is None or type_ is None:
+        frame.fail(node, f"field '{key}' has no type that is known here")
+    if found[1] is None:
+        return type_
+    return t.array_type(tuple(int(size) for size in found[1].split(",")), type_)
+
+
+def _from_json(value: Any, node: tree.BuiltinCall, frame: Frame) -> Const:  # noqa: ANN401 - JSON
     """A JSON value; `name:type` keys give fields a type."""
     if isinstance(value, bool):
         return boolean(value)
@@ -150,19 +191,16 @@ def _from_json(value: Any, type_: Type | None, node: tree.BuiltinCall, frame: Fr
     if isinstance(value, str):
         return Const(t.STRING, value.encode())
     if isinstance(value, list):
-        made = anonymous((), tuple([_from_json(item, None, node, frame) for item in value]))
+        made = anonymous((), tuple([_from_json(item, node, frame) for item in value]))
         assert isinstance(made, Const)
         return made
     if isinstance(value, dict):
         fields: dict[str, Const] = {}
         for key, item in value.items():
             name, _, kind = key.partition(":")
-            fields[name] = _from_json(item, None, node, frame)
-            half = frame.world.session.options.fp16_format
-            wanted = t.named_type(kind, half) if kind else None
-            if wanted is not None:
-                typed = coerce(fields[name], wanted, node, frame, key)
-                assert isinstance(typed, Const)
-                fields[name] = typed
+            fields[name] = _from_json(item, node, frame)
+            if kind:
+                wanted = _labelled_type(kind, key, node, frame)
+                fields[name] = _fitted(fields[name], wanted, node, frame, key)
         return _struct(fields)
     frame.fail(node, "'null' has no value here")

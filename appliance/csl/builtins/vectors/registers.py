@@ -87,9 +87,10 @@ def _load(
     extra: dict[str, Dsr] = {}
     for place, name in enumerate(more, 1):
         register = known_argument(node, place, frame, f"an {name}")
-        if register.type is not t.NAMED[name]:
-            frame.fail(node.arguments[place], f"expected type '{name}', got: '{register.type}'")
-        extra[name] = register.value
+        for item in _several(register) if name == "sr" else (register,):
+            if item.type is not t.NAMED[name]:
+                frame.fail(node.arguments[place], f"expected type '{name}', got: '{item.type}'")
+            extra.setdefault(name, item.value)
     dsd = argument(node, at, frame)
     if not isinstance(dsd.type, t.DsdType):
         frame.fail(node.arguments[at], f"expected a DSD, got '{dsd.type}'")
@@ -114,6 +115,15 @@ def _load(
         )
     )  # fmt: skip
     return VOID
+
+
+def _several(register: Const) -> tuple[Const, ...]:
+    """One to three stride registers: one for each dimension beyond the first."""
+    type_ = register.type
+    if not isinstance(type_, t.StructType) or not type_.is_tuple or not type_.field_types:
+        return (register,)
+    found: tuple[Const, ...] = register.value
+    return found
 
 
 def _check_kind(dsr: Const, dsd: Value, node: tree.Node, frame: Frame) -> None:
