@@ -34,7 +34,7 @@ SEED ?= 2026
 # How many damaged CSL program files `make fuzz` runs.
 PROGRAMS ?= 100000
 
-.PHONY: help setup hooks client releases notebook sdk-client test-csl test-releases test-modelzoo demo test processes check lint types layers deps unit unit-all fuzz attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup hooks client releases notebook sdk-client test-csl test-releases test-modelzoo demo test test-all processes check lint types layers deps unit unit-all fuzz attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -103,12 +103,18 @@ unit: $(TOOLS) ## The unit tests that what you changed can fail; the first time 
 	$(PYTEST) -q -n 2 --testmon tests/unit
 
 unit-all: $(TOOLS) ## All unit and architecture tests
-	$(PYTEST) -q -n 2 tests/unit tests/architecture
+	$(PYTEST) -q -n 2 --tier check tests/unit tests/architecture
 
-test: check processes ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
+PROCESSES := $(PYTEST) -q -n 3 --dist loadfile --no-loadscope-reorder
+PREPARED := $(TOOLS) packages $(PAGES) $(NOTEBOOK) $(SDK_CLIENT) kube-tools
 
-processes: $(TOOLS) packages $(PAGES) $(NOTEBOOK) $(SDK_CLIENT) $(RELEASE_CLIENTS) kube-tools ## The part of make test that starts processes
-	$(PYTEST) -q -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/chaos tests/conformance tests/e2e tests/helm tests/kubernetes
+test: check $(PREPARED) ## Check, and each subsystem once from end to end, with the real clients (15 minutes)
+	$(PROCESSES) --tier test $$($(PY) -m tests.tiers)
+
+test-all: check processes ## Everything but containers; Kubernetes after make kube-apiserver
+
+processes: $(PREPARED) $(RELEASE_CLIENTS) ## The part of make test-all that starts processes
+	$(PROCESSES) --tier test-all tests/integration tests/chaos tests/conformance tests/e2e tests/helm tests/kubernetes tests/benchmarks
 
 test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
 	$(PY) -m tests.support.csl_examples "$(EXAMPLES)"

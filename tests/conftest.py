@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import forked, kept_machine_code
+from tests.support.run_report import RunReport
+from tests.tiers import Tier
 
 # How long an example takes, to be made or to be tried, says how busy the machine is, not whether
 # the code is right; and what a run tests must not depend on chance. `HYPOTHESIS_PROFILE=search`
@@ -39,6 +41,11 @@ LONG_FIRST = (
     "e2e",
 )
 """Files that take minutes: one that a process gets last keeps all others waiting."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a target of the Makefile say which one it is."""
+    parser.addoption("--tier", type=Tier, help="says at the end where the time went")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -72,8 +79,11 @@ def pytest_configure(config: pytest.Config) -> None:
     kept_machine_code.share()
     forked.share()
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(FailuresAtOnce(reporter), "failures-at-once")
+    if reporter is None or hasattr(config, "workerinput"):
+        return
+    config.pluginmanager.register(FailuresAtOnce(reporter), "failures-at-once")
+    if tier := config.getoption("--tier"):
+        config.pluginmanager.register(RunReport(tier, forked.directory()), "run-report")
 
 
 class FailuresAtOnce:

@@ -12,6 +12,7 @@ from tests.support.appliance import Appliance
 from tests.support.appliance import running_appliance as running_whole_appliance
 from tests.support.appliance_process import ApplianceProcess, running_appliance
 from tests.support.client import start_client
+from tests.support.start_costs import counted
 
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE_MS = 120_000
@@ -32,9 +33,10 @@ ARGUMENTS = (
 def browser() -> Iterator[Browser]:
     assert CHROMIUM.exists(), "there is no /usr/bin/chromium; run `make packages`"
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=list(ARGUMENTS), timeout=PATIENCE_MS
-        )
+        with counted("browsers"):
+            started = playwright.chromium.launch(
+                executable_path=CHROMIUM, args=list(ARGUMENTS), timeout=PATIENCE_MS
+            )
         yield started
         started.close()
 

@@ -1,5 +1,7 @@
 """One API server for all tests here; a namespace and an account with the chart's role for each."""
 
+import contextlib
+
 import pytest
 
 from tests.support.kube_server import (
@@ -10,6 +12,7 @@ from tests.support.kube_server import (
     reason_to_skip,
     running_kube_server,
 )
+from tests.support.start_costs import counted
 
 
 def pytest_collection_modifyitems(items):
@@ -26,7 +29,9 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="package")
 def kube(tmp_path_factory):
     """A real API server with our kinds; it takes processor time from other tests even when idle."""
-    with running_kube_server(tmp_path_factory.mktemp("kube")) as server:
+    with contextlib.ExitStack() as stack:
+        with counted("Kubernetes API servers"):
+            server = stack.enter_context(running_kube_server(tmp_path_factory.mktemp("kube")))
         yield server
 
 

@@ -15,6 +15,7 @@ import psutil
 from tests.support import forked_appliance, kept_machine_code
 from tests.support.forked_appliance import run_forked
 from tests.support.processes import command_of, directory_of, variables_of
+from tests.support.start_costs import counted
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -37,9 +38,9 @@ class Appliance:
     def up(self, *arguments: str) -> str:
         """Start it and return what it printed."""
         kept_machine_code.link_into(self.data_dir)
-        return self.command(
-            "up", "--port", "0", "--rest-port", "0", *self.extra, *arguments, program="appliance"
-        )
+        ports = ("--port", "0", "--rest-port", "0")
+        with counted("appliances"):
+            return self.command("up", *ports, *self.extra, *arguments, program="appliance")
 
     def down(self) -> str:
         """Stop it and return what it printed."""

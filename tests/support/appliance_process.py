@@ -24,6 +24,7 @@ from tests.support import appliance_of_fakes, forked_appliance
 from tests.support.appliance_of_fakes import words_of
 from tests.support.forked_appliance import run_forked
 from tests.support.processes import command_of, variables_of
+from tests.support.start_costs import counted
 
 ROOT = Path(__file__).parents[2]
 FAKE_COORDINATOR = "tests.support.fake_coordinator"
@@ -75,13 +76,14 @@ class ApplianceProcess:
     def up(self) -> subprocess.CompletedProcess[str]:
         # Nobody renews these jobs' leases, and a test says when they end.
         common = ["--port", "0", "--rest-port", "0", "--lease-seconds", "900"]
-        answer = run_command(
-            *([appliance_of_fakes.FORKED] if self.is_forked else []),
-            *words_of({**FAKES, "coordinator": self.coordinator}),
-            *("up", "--data-dir", str(self.data_dir), *common, *self.arguments),
-            program=appliance_of_fakes.NAME,
-            is_forked=self.is_forked,
-        )
+        with counted("appliances of fakes"):
+            answer = run_command(
+                *([appliance_of_fakes.FORKED] if self.is_forked else []),
+                *words_of({**FAKES, "coordinator": self.coordinator}),
+                *("up", "--data-dir", str(self.data_dir), *common, *self.arguments),
+                program=appliance_of_fakes.NAME,
+                is_forked=self.is_forked,
+            )
         assert answer.returncode == 0, answer.stderr + self.log()
         self.warnings = answer.stderr
         self.channel = self.connect()

@@ -189,6 +189,11 @@ def share() -> None:
     os.environ[_VARIABLE] = _place()
 
 
+def directory() -> Path:
+    """Return the directory of what the processes of a test run share."""
+    return Path(_place().partition(":")[2])
+
+
 def fork_server(
     python: Path, preloaded: tuple[str, ...], environment: Mapping[str, str]
 ) -> ForkServer:
@@ -203,9 +208,9 @@ def fork_server(
     identity = json.dumps([str(python), preloaded, sorted(deciding.items())])
     with _LOCK:
         if identity not in _CONNECTIONS:
-            owner, _, directory = _place().partition(":")
+            owner = _place().partition(":")[0]
             name = hashlib.sha256(identity.encode()).hexdigest()[:16]
-            path = Path(directory, f"{name}.socket")
+            path = directory() / f"{name}.socket"
             _CONNECTIONS[identity] = ForkServer(
                 _connect(path, [str(python), str(_PROGRAM), owner, *preloaded], environment),
                 path.with_suffix(".log"),
