@@ -25,6 +25,7 @@ from tests.support.appliance_of_fakes import words_of
 from tests.support.forked_appliance import run_forked
 from tests.support.processes import command_of, variables_of
 from tests.support.start_costs import counted
+from tests.support.waiting import patience
 
 ROOT = Path(__file__).parents[2]
 FAKE_COORDINATOR = "tests.support.fake_coordinator"
@@ -195,10 +196,11 @@ def execute_request(num_systems: int, workers_per_system: int) -> cluster_pb2.Ex
 
 def wait_for(condition: Callable[[], object], *, seconds: float = 120, what: str = "") -> None:
     """Wait until a condition holds."""
-    deadline = time.monotonic() + seconds
+    limit = patience(seconds)
+    deadline = time.monotonic() + limit
     pause_seconds = _SHORTEST_PAUSE_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"{what or condition} does not hold in {seconds} s"
+        assert time.monotonic() < deadline, f"{what or condition} does not hold in {limit:.0f} s"
         time.sleep(pause_seconds)  # noqa: TID251 - real processes take real time
         pause_seconds = min(1.5 * pause_seconds, _LONGEST_PAUSE_SECONDS)
 
