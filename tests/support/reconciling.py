@@ -2,12 +2,12 @@
 
 import queue
 import threading
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from appliance.cluster.launcher import Exits, JobStopped, Survivor
-from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
 from appliance.core.pods.pod_spec import PodSpec
@@ -24,6 +24,11 @@ from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOpt
 from appliance.management.reconciler.transition_effects import Hooks
 from appliance.scheduler.policy import Policy
 from tests.support.management import make_model, opened_state
+
+_MOST_TURNS, _TURN_SECONDS = 40, 0.25
+"""What follows from one event is done within a few turns, or when a grace of seconds is over."""
+_SECONDS = 300
+"""For one turn, on a machine that is busy."""
 
 
 class IdleLauncher:
@@ -179,11 +184,29 @@ class Harness:
     def is_queued(self, job):
         return self.queue.find(job) is not None
 
+    def until(self, condition):
+        """Have the reconciler take turns until a condition holds, a quarter of a second each."""
+        for _ in range(_MOST_TURNS):
+            if condition():
+                return
+            self.state.clock.advance(_TURN_SECONDS)
+            committed = Future()
+            self.mailbox.write(lambda: None, committed)
+            committed.result(timeout=_SECONDS)
+        raise AssertionError(f"{condition} does not hold after {_MOST_TURNS} turns")
+
+    def advance(self, seconds):
+        """Let time pass; what is due then is done in the next turn."""
+        self.state.clock.advance(seconds)
+        self.mailbox.reschedule()
+
 
 @contextmanager
-def running_harness(path, *, num_systems=2, management_gib=0, policy=None, launcher=None):
-    """Yield the services around a reconciler that runs."""
-    with opened_state(path, SystemClock()) as state:
+def running_harness(
+    path, *, num_systems=2, management_gib=0, policy=None, launcher=None, clock=None
+):
+    """Yield the services around a reconciler that runs; its time passes as a test says."""
+    with opened_state(path, clock) as state:
         model = make_model(state, num_systems=num_systems, management_gib=management_gib)
         harness = Harness(state, model, policy=policy, launcher=launcher)
         harness.reconciler.start()

@@ -1,6 +1,5 @@
 """Positions, expected starts and reasons, as the last cycle published them."""
 
-import datetime as dt
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,6 @@ from appliance.core.ids import JobId
 from appliance.management.jobs.queue_view import StartQuestion
 from appliance.management.reconciler import job_machine as machine
 from appliance.scheduler.waiting.wait_reasons import WaitReason
-from tests.support.appliance_process import wait_for
 from tests.support.management import new_job
 from tests.support.reconciling import running_harness
 
@@ -31,13 +29,13 @@ def harness(tmp_path):
 
 def run(harness, name, **changes):
     job = harness.submit(new_job(name, **changes))
-    wait_for(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
+    harness.until(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
     return job
 
 
 def queue_up(harness, name, **changes):
     job = harness.submit(new_job(name, **changes))
-    wait_for(lambda: harness.is_queued(job))
+    harness.until(lambda: harness.is_queued(job))
     return job
 
 
@@ -52,7 +50,7 @@ def test_waiting_jobs_have_position_reason_blocking_jobs_and_expected_start(harn
     assert (head.kind, head.blocking) == (WaitReason.RESOURCES, (running,))
     assert head.basis == f"end of {running}, by time limit"
     assert head.is_promised
-    left = head.expected_start - dt.datetime.now(dt.UTC)
+    left = head.expected_start - harness.state.clock.now()
     assert 3500 < left.total_seconds() <= 3600
     assert harness.queue.explain(second).behind == (first,)
     assert [entry.job for entry in harness.queue.page(offset=1, limit=5).entries] == [second]
@@ -69,18 +67,20 @@ def test_a_start_follows_the_steps_of_the_job_before_it(harness):
         num_steps=600,
         completed_steps=169,
         step_seconds=0.4,
-        started_at=dt.datetime.now(dt.UTC),
+        started_at=harness.state.clock.now(),
     )
     report = {"phase": "", "message": "", "pods": [], "events": []}
     harness.jobs.reported(running, **report, session=steps)
-    wait_for(lambda: "by its own steps: step 169 of 600" in harness.queue.explain(waiting).basis)
-    left = harness.queue.explain(waiting).expected_start - dt.datetime.now(dt.UTC)
+    harness.until(
+        lambda: "by its own steps: step 169 of 600" in harness.queue.explain(waiting).basis
+    )
+    left = harness.queue.explain(waiting).expected_start - harness.state.clock.now()
     assert 150 < left.total_seconds() < 173
-    over = replace(steps, completed_steps=600, ended_at=dt.datetime.now(dt.UTC))
+    over = replace(steps, completed_steps=600, ended_at=harness.state.clock.now())
     harness.jobs.reported(running, **report, session=over)
     between = "by its own sessions: 1 complete, another like it takes 4 min; it has no time limit"
-    wait_for(lambda: between in harness.queue.explain(waiting).basis)
-    left = harness.queue.explain(waiting).expected_start - dt.datetime.now(dt.UTC)
+    harness.until(lambda: between in harness.queue.explain(waiting).basis)
+    left = harness.queue.explain(waiting).expected_start - harness.state.clock.now()
     assert 220 < left.total_seconds() <= 240
 
 
@@ -113,10 +113,10 @@ def test_a_request_is_tried_without_queueing_it(harness):
 
 def test_the_end_of_a_job_is_published_with_nothing_in_the_queue(harness):
     running = run(harness, "wsjob-r", requirements=HOUR)
-    wait_for(lambda: len(harness.mailbox.published.snapshot.grants) == 1)
+    harness.until(lambda: len(harness.mailbox.published.snapshot.grants) == 1)
     harness.jobs.end(running, Phase.SUCCEEDED, "")
     harness.mailbox.post(running, machine.Stopped())
-    wait_for(lambda: harness.mailbox.published.snapshot.grants == ())
+    harness.until(lambda: harness.mailbox.published.snapshot.grants == ())
 
 
 def test_a_changed_quota_is_seen_at_once(harness):
@@ -124,7 +124,7 @@ def test_a_changed_quota_is_seen_at_once(harness):
     job = queue_up(harness, "wsjob-t", session="team")
     assert harness.queue.explain(job).kind is WaitReason.QUOTA
     harness.sessions.update("team", {"max_executes": 1})
-    wait_for(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
+    harness.until(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
 
 
 def test_earlier_runs_of_a_program_are_known_to_a_new_management(tmp_path):
@@ -133,7 +133,7 @@ def test_earlier_runs_of_a_program_are_known_to_a_new_management(tmp_path):
         job = run(harness, "wsjob-p", requirements=program)
         harness.jobs.end(job, Phase.SUCCEEDED, "")
         harness.mailbox.post(job, machine.Stopped())
-        wait_for(lambda: harness.jobs.load(job).phase is Phase.SUCCEEDED)
+        harness.until(lambda: harness.jobs.load(job).phase is Phase.SUCCEEDED)
     with running_harness(tmp_path, num_systems=2) as harness:
         running = run(harness, "wsjob-q", requirements=program)
         waiting = queue_up(harness, "wsjob-s")

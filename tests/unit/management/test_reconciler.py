@@ -31,7 +31,7 @@ def run(harness, name, **changes):
 
 def run_new(harness, new):
     job = harness.submit(new)
-    wait_for(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
+    harness.until(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
     return job
 
 
@@ -39,16 +39,16 @@ def test_an_urgent_job_stops_a_preemptible_one_which_is_queued_again(tmp_path):
     with running_harness(tmp_path, policy=Policy(allows_preemption=True)) as harness:
         victim = run(harness, "wsjob-v", requirements=Requirements(is_preemptible=True))
         urgent = harness.submit(new_job("wsjob-u", priority=99))
-        wait_for(lambda: harness.jobs.load(urgent).phase is Phase.INITIALIZING)
+        harness.until(lambda: harness.jobs.load(urgent).phase is Phase.INITIALIZING)
         record = harness.jobs.load(victim)
         assert (record.phase, record.systems, record.num_starts) == (Phase.QUEUED, (), 1)
-        wait_for(lambda: harness.is_queued(victim))
+        harness.until(lambda: harness.is_queued(victim))
         assert harness.queue.explain(victim).blocking == (urgent,)
         (warning,) = harness.jobs.warnings(victim)
         assert warning.reason == "Preempted"
         assert f"preempted by {urgent}" in warning.message
         harness.jobs.end(urgent, Phase.SUCCEEDED, "")
-        wait_for(lambda: harness.jobs.load(victim).phase is Phase.INITIALIZING)
+        harness.until(lambda: harness.jobs.load(victim).phase is Phase.INITIALIZING)
         assert harness.jobs.load(victim).num_starts == 2
         assert harness.launcher.launched.count(victim) == 2
 
@@ -57,7 +57,7 @@ def test_without_permission_nobody_is_stopped(tmp_path):
     with running_harness(tmp_path) as harness:
         victim = run(harness, "wsjob-v", requirements=Requirements(is_preemptible=True))
         urgent = harness.submit(new_job("wsjob-u", priority=99))
-        wait_for(lambda: harness.is_queued(urgent))
+        harness.until(lambda: harness.is_queued(urgent))
         assert harness.queue.explain(urgent).blocking == (victim,)
 
 
@@ -65,7 +65,7 @@ def test_a_held_job_waits_until_it_is_released_also_over_a_restart(tmp_path):
     with running_harness(tmp_path) as harness:
         running = run(harness, "wsjob-r")
         job = harness.submit(new_job("wsjob-w"))
-        wait_for(lambda: harness.is_queued(job))
+        harness.until(lambda: harness.is_queued(job))
         harness.edits.hold(job, User(uid=1, name="ada"))
         assert harness.queue.explain(job).kind is WaitReason.HELD
         with pytest.raises(ConflictError, match="held by ada already"):
@@ -73,14 +73,14 @@ def test_a_held_job_waits_until_it_is_released_also_over_a_restart(tmp_path):
         with pytest.raises(ConflictError, match="is INITIALIZING; only what waits"):
             harness.edits.hold(running, User(uid=1, name="ada"))
         harness.jobs.end(running, Phase.SUCCEEDED, "")
-        wait_for(lambda: harness.jobs.load(running).phase is Phase.SUCCEEDED)
+        harness.until(lambda: harness.jobs.load(running).phase is Phase.SUCCEEDED)
         successor = Harness(harness.state, harness.model)
         harness.reconciler._is_closing.set()
         successor.reconciler.start()
-        wait_for(lambda: successor.is_queued(job))
+        successor.until(lambda: successor.is_queued(job))
         assert successor.queue.explain(job).kind is WaitReason.HELD
         successor.edits.release(job)
-        wait_for(lambda: successor.jobs.load(job).phase is Phase.INITIALIZING)
+        successor.until(lambda: successor.jobs.load(job).phase is Phase.INITIALIZING)
         assert [e.reason for e in successor.jobs.events(job)][2:4] == ["Held", "Released"]
         with pytest.raises(ConflictError, match="only what waits"):
             successor.mailbox.hold_back(job, "ada")
@@ -100,18 +100,18 @@ def is_admitted(harness, job):
 def test_a_compile_job_starts_at_once_and_waits_for_memory_only_when_it_asks(tmp_path):
     with running_harness(tmp_path, management_gib=100) as harness:
         first = harness.submit(compile_job("wsjob-1", 60))
-        second = harness.submit(compile_job("wsjob-2", 60, limit_seconds=0.2))
+        second = harness.submit(compile_job("wsjob-2", 60, limit_seconds=60))
         for job in (first, second):
-            wait_for(lambda job=job: harness.jobs.load(job).phase is Phase.INITIALIZING)
+            harness.until(lambda job=job: harness.jobs.load(job).phase is Phase.INITIALIZING)
             assert harness.jobs.load(job).holding.is_lookup
             harness.mailbox.post(job, machine.CoordinatorReady())
         harness.jobs.request_compile(first)
-        wait_for(lambda: is_admitted(harness, first))
+        harness.until(lambda: is_admitted(harness, first))
         assert harness.jobs.load(first).holding.pods[0][1] == "management"
         assert not harness.is_queued(first)
         harness.jobs.request_compile(second)
         # A cycle publishes the order only after the turn that queued the job.
-        wait_for(lambda: harness.queue.find(second) is not None)
+        harness.until(lambda: harness.queue.find(second) is not None)
         assert harness.queue.explain(second).blocking == (first,)
         harness.edits.hold(second, User(uid=1, name="ada"))
         assert harness.queue.explain(second).kind is WaitReason.HELD
@@ -119,7 +119,12 @@ def test_a_compile_job_starts_at_once_and_waits_for_memory_only_when_it_asks(tmp
         assert harness.jobs.load(second).phase is Phase.RUNNING
         harness.jobs.end(first, Phase.CANCELLED, "")
         # Its limit counts from its admission, not from the look into the cache.
-        wait_for(lambda: harness.jobs.load(second).phase is Phase.FAILED)
+        harness.until(lambda: is_admitted(harness, second))
+        harness.advance(59)
+        harness.until(harness.mailbox.inbox.empty)
+        assert harness.jobs.load(second).phase is Phase.RUNNING
+        harness.advance(2)
+        harness.until(lambda: harness.jobs.load(second).phase is Phase.FAILED)
         assert not harness.is_queued(second)
         assert "CompileAdmitted" in [each.reason for each in harness.jobs.events(second)]
 
@@ -128,29 +133,31 @@ def test_a_compile_job_that_waits_for_memory_is_cancelled_and_found_again(tmp_pa
     with running_harness(tmp_path, management_gib=100) as harness:
         first, second = (harness.submit(compile_job(f"wsjob-{n}", 60)) for n in range(2))
         for job in (first, second):
-            wait_for(lambda job=job: harness.jobs.load(job).phase is Phase.INITIALIZING)
+            harness.until(lambda job=job: harness.jobs.load(job).phase is Phase.INITIALIZING)
             harness.jobs.request_compile(job)
-        wait_for(lambda: harness.is_queued(second) and is_admitted(harness, first))
+        harness.until(lambda: harness.is_queued(second) and is_admitted(harness, first))
         successor = Harness(harness.state, harness.model)
         harness.reconciler._is_closing.set()
         successor.launcher.known = harness.launcher.known
         successor.reconciler.start()
         assert not successor.is_queued(second)
         successor.jobs.request_compile(second)
-        wait_for(lambda: successor.is_queued(second))
+        successor.until(lambda: successor.is_queued(second))
         successor.jobs.cancel(second, "by ada")
-        wait_for(lambda: not successor.is_queued(second))
-        wait_for(lambda: successor.jobs.load(second).phase is Phase.CANCELLED)
+        successor.until(lambda: not successor.is_queued(second))
+        successor.until(lambda: successor.jobs.load(second).phase is Phase.CANCELLED)
         successor.reconciler.close()
 
 
 def test_a_job_ends_at_its_time_limit(tmp_path):
     with running_harness(tmp_path) as harness:
-        job = harness.submit(new_job("wsjob-l", requirements=Requirements(limit_seconds=0.2)))
-        wait_for(lambda: harness.jobs.load(job).phase is Phase.FAILED)
-        assert (
-            harness.jobs.load(job).message == "job time limit reached: it has run for 0.2 seconds"
-        )
+        job = run(harness, "wsjob-l", requirements=Requirements(limit_seconds=60))
+        harness.advance(59)
+        harness.until(harness.mailbox.inbox.empty)
+        assert harness.jobs.load(job).phase is Phase.INITIALIZING
+        harness.advance(2)
+        harness.until(lambda: harness.jobs.load(job).phase is Phase.FAILED)
+        assert "job time limit reached: it has run for" in harness.jobs.load(job).message
 
 
 def test_a_workflow_keeps_its_systems_until_it_is_released(tmp_path):
@@ -163,16 +170,16 @@ def test_a_workflow_keeps_its_systems_until_it_is_released(tmp_path):
         harness.mailbox.hold(workflow)
         first = run(harness, "wsjob-1", workflow=workflow)
         harness.jobs.end(first, Phase.SUCCEEDED, "")
-        wait_for(lambda: harness.jobs.load(first).phase is Phase.SUCCEEDED)
+        harness.until(lambda: harness.jobs.load(first).phase is Phase.SUCCEEDED)
         other = harness.submit(new_job("wsjob-o", workflow=WorkflowId("wflow-2")))
-        wait_for(lambda: harness.is_queued(other))
+        harness.until(lambda: harness.is_queued(other))
         second = run(harness, "wsjob-2", workflow=workflow)
         harness.jobs.end(second, Phase.SUCCEEDED, "")
-        wait_for(lambda: harness.jobs.load(second).phase is Phase.SUCCEEDED)
+        harness.until(lambda: harness.jobs.load(second).phase is Phase.SUCCEEDED)
         assert harness.is_queued(other)
         harness.state.workflows.release(workflow)
         harness.mailbox.release(workflow)
-        wait_for(lambda: harness.jobs.load(other).phase is Phase.INITIALIZING)
+        harness.until(lambda: harness.jobs.load(other).phase is Phase.INITIALIZING)
 
 
 def open_reserving(harness, name):
@@ -191,11 +198,11 @@ def test_a_workflow_that_reserves_keeps_systems_from_its_compile_on(tmp_path):
         compile_ = replace(compile_job("wsjob-c", 0), workflow=workflow)
         job = run_new(harness, compile_)
         harness.jobs.request_compile(job, num_systems=1, is_cached=True)
-        wait_for(lambda: harness.model.facts.reservations)
+        harness.until(lambda: harness.model.facts.reservations)
         (kept,) = harness.model.facts.reservations
         assert (kept.workflow.id, kept.systems) == (workflow, ("systemf0",))
         other = harness.submit(new_job("wsjob-o", workflow=WorkflowId("wflow-2")))
-        wait_for(lambda: harness.is_queued(other))
+        harness.until(lambda: harness.is_queued(other))
         mine = run(harness, "wsjob-e", workflow=workflow, num_systems=1)
         assert harness.jobs.load(mine).systems == ("systemf0",)
         assert "SystemsReserved" in [event.reason for event in harness.jobs.events(job)]
@@ -207,12 +214,12 @@ def test_a_compile_does_not_wait_for_the_systems_that_its_workflow_would_reserve
         compile_ = replace(compile_job("wsjob-c", 0), workflow=open_reserving(harness, "wflow-1"))
         job = run_new(harness, compile_)
         harness.jobs.request_compile(job, num_systems=2)
-        wait_for(lambda: is_admitted(harness, job))
+        harness.until(lambda: is_admitted(harness, job))
         assert harness.model.facts.reservations == ()
         harness.jobs.end(busy, Phase.SUCCEEDED, "")
-        wait_for(lambda: harness.jobs.load(busy).phase is Phase.SUCCEEDED)
+        harness.until(lambda: harness.jobs.load(busy).phase is Phase.SUCCEEDED)
         harness.jobs.request_compile(job, num_systems=2)
-        wait_for(lambda: harness.model.facts.reservations)
+        harness.until(lambda: harness.model.facts.reservations)
 
 
 def test_a_new_management_finds_reservations_and_queue_again(tmp_path):
@@ -228,12 +235,12 @@ def test_a_new_management_finds_reservations_and_queue_again(tmp_path):
         harness.mailbox.hold(workflow)
         run(harness, "wsjob-1", workflow=workflow)
         waiting = harness.submit(new_job("wsjob-w", workflow=WorkflowId("wflow-2")))
-        wait_for(lambda: harness.is_queued(waiting))
+        harness.until(lambda: harness.is_queued(waiting))
         # `harness` is left as a killed management would leave it.
         successor = Harness(state, model)
         successor.launcher.known = harness.launcher.known
         successor.reconciler.start()
-        wait_for(lambda: successor.is_queued(waiting))
+        successor.until(lambda: successor.is_queued(waiting))
         (grant,) = successor.mailbox.published.snapshot.grants
         assert grant.systems == ("systemf0", "systemf1")
         (kept,) = model.facts.reservations
@@ -251,7 +258,7 @@ def test_what_cannot_be_taken_in_leaves_other_jobs_alone(tmp_path, caplog):
             rows.connection().exec_driver_sql(f"UPDATE jobs SET phase='RUNNING' WHERE id='{bad}'")
         harness.mailbox.post(bad, machine.CoordinatorReady())
         harness.mailbox.post(good, machine.CoordinatorReady())
-        wait_for(lambda: harness.jobs.load(good).phase is Phase.RUNNING)
+        harness.until(lambda: harness.jobs.load(good).phase is Phase.RUNNING)
         assert "was not taken in" in caplog.text
 
 
@@ -294,18 +301,18 @@ def test_nothing_is_lost_of_more_than_one_turn_takes(tmp_path):
 
 
 def test_a_driver_brought_back_after_its_launcher_was_lost_is_not_stopped_again(tmp_path):
-    with opened_state(tmp_path, SystemClock()) as state:
+    with opened_state(tmp_path) as state:
         harness = Harness(
             state, make_model(state, num_systems=2), pod_lost=lambda job, end: "again"
         )
         harness.reconciler.start()
         driver = harness.submit(new_job("wsjob-d", type=JobType.DRIVER, num_systems=0))
-        wait_for(lambda: harness.jobs.load(driver).phase is Phase.RUNNING)
+        harness.until(lambda: harness.jobs.load(driver).phase is Phase.RUNNING)
         harness.launcher.exits.put(LauncherLost(jobs=(driver,), reason="the node is gone"))
-        wait_for(lambda: harness.launcher.launched.count(driver) == 2)
+        harness.until(lambda: harness.launcher.launched.count(driver) == 2)
         other = run(harness, "wsjob-o", num_systems=1)
         harness.jobs.end(other, Phase.SUCCEEDED, "")
-        wait_for(lambda: harness.jobs.load(other).phase.is_terminal)  # so every exit was taken
+        harness.until(lambda: harness.jobs.load(other).phase.is_terminal)  # so every exit was taken
         assert not harness.jobs.load(driver).phase.is_terminal
         harness.reconciler.close()
 
@@ -318,7 +325,7 @@ def test_one_of_the_jobs_of_a_lost_launcher_that_cannot_be_lost_leaves_the_other
                 f"UPDATE jobs SET phase='FAILED', ended_at=created_at WHERE id='{jobs[0]}'"
             )
         harness.launcher.exits.put(LauncherLost(jobs=tuple(jobs), reason="it ended"))
-        wait_for(lambda: harness.jobs.load(jobs[1]).phase is Phase.FAILED)
+        harness.until(lambda: harness.jobs.load(jobs[1]).phase is Phase.FAILED)
 
 
 def test_a_changed_priority_stays_when_a_job_is_queued_again(tmp_path):
@@ -327,11 +334,11 @@ def test_a_changed_priority_stays_when_a_job_is_queued_again(tmp_path):
         harness.state.jobs.set_priority(victim, 250)
         harness.mailbox.reprioritise(victim, 250)
         urgent = harness.submit(new_job("wsjob-u", priority=99))
-        wait_for(lambda: harness.jobs.load(urgent).phase is Phase.INITIALIZING)
+        harness.until(lambda: harness.jobs.load(urgent).phase is Phase.INITIALIZING)
         rival = harness.submit(new_job("wsjob-r", priority=270))
-        wait_for(lambda: harness.is_queued(victim) and harness.is_queued(rival))
+        harness.until(lambda: harness.is_queued(victim) and harness.is_queued(rival))
         harness.jobs.end(urgent, Phase.SUCCEEDED, "")
-        wait_for(lambda: harness.jobs.load(victim).phase is Phase.INITIALIZING)
+        harness.until(lambda: harness.jobs.load(victim).phase is Phase.INITIALIZING)
         assert rival not in harness.launcher.launched
 
 
@@ -361,7 +368,7 @@ def test_a_job_that_cannot_be_kept_is_refused_and_others_of_its_turn_are_taken(t
         assert taken.result(timeout=120).phase is Phase.QUEUED
         assert isinstance(refused.exception(timeout=120), IntegrityError)
         assert isinstance(failed.exception(timeout=120), OSError)
-        wait_for(lambda: harness.jobs.load(taken.result().id).phase is Phase.INITIALIZING)
+        harness.until(lambda: harness.jobs.load(taken.result().id).phase is Phase.INITIALIZING)
         assert harness.jobs.find(JobId("wsjob-b")) is None
         assert harness.launcher.launched == ["wsjob-g"]
 
@@ -387,7 +394,7 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
         harness.mailbox.post(job, machine.CoordinatorReady())  # so this is of the same turn
         return state.jobs.create(new_job("wsjob-2", client_workdir="/w" * 50_000))
 
-    with opened_state(tmp_path, SystemClock()) as state:
+    with opened_state(tmp_path) as state:
         ended = []
         harness = Harness(
             state, make_model(state, num_systems=2), on_refused=lambda: ended.append(1)
@@ -412,7 +419,7 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
         (line,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
         assert complaint in line.error
         assert state.jobs.load(job).phase is Phase.INITIALIZING
-        with opened_state(tmp_path, SystemClock()) as kept:
+        with opened_state(tmp_path) as kept:
             successor = Harness(kept, make_model(kept, num_systems=2))
             successor.launcher.known = harness.launcher.known
             successor.reconciler.start()
@@ -423,11 +430,13 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
 
 def test_a_launch_that_waits_delays_its_own_job_alone(tmp_path):
     launcher = FarLauncher("wsjob-s")
-    with running_harness(tmp_path, num_systems=4, launcher=launcher) as harness:
+    clock = SystemClock()  # threads that wait for nodes are no part of the reconciler's turns
+    with running_harness(tmp_path, num_systems=4, launcher=launcher, clock=clock) as harness:
         silent = harness.submit(new_job("wsjob-s"))
         assert launcher.orders.get(timeout=120) == ("launch", silent)
         harness.jobs.end(silent, Phase.CANCELLED, "changed my mind")  # while it is launched
-        other = run(harness, "wsjob-o")
+        other = harness.submit(new_job("wsjob-o"))
+        wait_for(lambda: harness.jobs.load(other).phase is Phase.INITIALIZING)
         harness.jobs.end(other, Phase.SUCCEEDED, "")
         wait_for(lambda: harness.jobs.load(other).phase is Phase.SUCCEEDED)
         assert harness.jobs.load(silent).phase is Phase.SCHEDULED
@@ -444,12 +453,12 @@ def test_admissions_stop_for_a_reason_and_go_on_by_themselves(tmp_path):
         running = run(harness, "wsjob-r", num_systems=1)
         harness.mailbox.stop_admissions("the disk of /data has 1 MiB free")
         waiting = harness.submit(new_job("wsjob-w", num_systems=1))
-        wait_for(lambda: harness.is_queued(waiting))
+        harness.until(lambda: harness.is_queued(waiting))
         assert harness.queue.explain(waiting).kind is WaitReason.STOPPED
         assert harness.queue.page().stopped == "the disk of /data has 1 MiB free"
         assert harness.jobs.load(running).phase is Phase.INITIALIZING
         harness.mailbox.stop_admissions("")
-        wait_for(lambda: harness.jobs.load(waiting).phase is Phase.INITIALIZING)
+        harness.until(lambda: harness.jobs.load(waiting).phase is Phase.INITIALIZING)
         events = harness.state.system_events.list(SystemEventFilter())
         assert [(each.details["state"], each.note) for each in events] == [
             ("admissions-stopped", "the disk of /data has 1 MiB free"),

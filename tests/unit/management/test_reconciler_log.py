@@ -9,7 +9,6 @@ import pytest
 from appliance.core.cluster.jobs import Phase
 from appliance.management.reconciler import job_machine as machine
 from appliance.observability.logging import configure_logging
-from tests.support.appliance_process import wait_for
 from tests.support.reconciling import running_harness
 from tests.unit.management.test_reconciler import run
 
@@ -18,7 +17,7 @@ def test_what_cannot_happen_to_a_job_is_logged_with_its_story(tmp_path, caplog):
     with running_harness(tmp_path) as harness:
         job = run(harness, "wsjob-r", num_systems=1)
         harness.mailbox.post(job, machine.Admitted(systems=("systemf0",)))
-        wait_for(lambda: "does not allow" in caplog.text)
+        harness.until(lambda: "does not allow" in caplog.text)
         (line,) = [each for each in caplog.records if "does not allow" in each.message]
         assert (line.job, line.phase, line.levelno) == (job, "INITIALIZING", logging.ERROR)
         assert "Admitted" in line.event
