@@ -1,12 +1,16 @@
 """The CSL compiler and the simulated fabric against their bars: speed, memory, published cycles.
 
+    python benchmarks/csl.py [--small]
+
 Prints one line for each bar, `name value bar ok|MISSED`, and exits 1 if one is missed. Clock
 cycles are simulated. Seconds are those of this machine's processor, so that what runs beside does
 not count, but for the threads' bar, which compares the clock on the wall: there the fastest of
 several rounds counts, the one that was disturbed least. All but that bar runs on one core.
+`--small` is a trial: fewer rounds and PEs, whose speed means nothing.
 Programs lie in `benchmarks/csl_programs`.
 """
 
+import argparse
 import os
 import resource
 import subprocess
@@ -95,11 +99,11 @@ def words(clock: np.ndarray) -> int:
     return int(clock[0]) | int(clock[1]) << 16 | int(clock[2]) << 32
 
 
-def scalar_bars(directory: str) -> Iterator[Bar]:
+def scalar_bars(directory: str, is_small: bool) -> Iterator[Bar]:
     """One PE: scalar loops and a vector operation."""
     options = SimulatorOptions(machine_code_directory=directory)
     simulator = Simulator(compiled("loops"), options=options)
-    region, rounds = Region(0, 0, 1, 1), 20_000
+    region, rounds = Region(0, 0, 1, 1), 200 if is_small else 20_000
     simulator.submit(Launch("dot", (rounds,)))
     started = time.process_time()
     simulator.wait(simulator.submit(CopyOut("result", region, 1)))
@@ -132,10 +136,12 @@ def reduce_run(group: int, directory: str) -> tuple[int, float, int]:
     return words(clock[0, 0]), seconds, simulator.counters().pe_cycles - before
 
 
-def reduce_bars(directory: str) -> Iterator[Bar]:
+def reduce_bars(directory: str, is_small: bool) -> Iterator[Bar]:
     """512 PEs: published cycles, and how fast they are simulated."""
-    for group, published in REDUCE_POINTS.items():
-        runs = [reduce_run(group, directory) for _ in range(3 if group == 512 else 1)]
+    points = {512: REDUCE_POINTS[512]} if is_small else REDUCE_POINTS
+    for group, published in points.items():
+        num_runs = 3 if group == 512 and not is_small else 1
+        runs = [reduce_run(group, directory) for _ in range(num_runs)]
         cycles, seconds, pe_cycles = min(runs, key=lambda run: run[1])
         name = f"sum over 512 PEs in groups of {group}: {cycles} against {published} cycles"
         yield Bar(name, abs(cycles / published - 1), 0.03, False)
@@ -167,11 +173,12 @@ def rows_run(num_threads: int, directory: str) -> tuple[float, bytes, Counters]:
     return seconds, clock.tobytes(), simulator.counters()
 
 
-def thread_bars(directory: str) -> Iterator[Bar]:
+def thread_bars(directory: str, is_small: bool) -> Iterator[Bar]:
     """10,000 active PEs on one thread and on two; one processor has nothing to compare."""
     if len(os.sched_getaffinity(0)) < 2:
         return
-    runs = [[rows_run(threads, directory) for threads in (1, 2)] for _ in range(THREAD_ROUNDS)]
+    num_rounds = 1 if is_small else THREAD_ROUNDS
+    runs = [[rows_run(threads, directory) for threads in (1, 2)] for _ in range(num_rounds)]
     one, two = (min(pair[at][0] for pair in runs) for at in (0, 1))
     rate = runs[0][0][2].pe_cycles / one / 1e6
     yield Bar("10,000 active PEs, one thread", rate, 2, True, "million PE-cycles/s")
@@ -180,23 +187,23 @@ def thread_bars(directory: str) -> Iterator[Bar]:
     yield Bar("runs of them that are the same, bit for bit", float(same), 1, True)
 
 
-def compiler_bars(directory: str) -> Iterator[Bar]:
+def compiler_bars(directory: str, is_small: bool) -> Iterator[Bar]:
     """The compiler: a small program with Python's start, and a whole wafer."""
     with tempfile.TemporaryDirectory() as out:
         command = [sys.executable, "-m", "appliance.sdk.cslc", "layout.csl", "--fabric-dims=8,3"]
         command += ["--fabric-offsets=4,1", "--memcpy", "--channels=1", "-o", f"{out}/out"]
         times = []
-        for _ in range(3):
+        for _ in range(1 if is_small else 3):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run(command, check=True, cwd=PROGRAMS / "loops", capture_output=True)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     yield Bar("cslc of a small program", min(times), 1, False, "s")
     started = time.process_time()
-    program = compiled("wafer", width=750, height=994)
-    yield Bar(
-        "compiling 750 x 994 PEs of 20 classes", time.process_time() - started, 60, False, "s"
-    )
+    width, height = (75, 99) if is_small else (750, 994)
+    program = compiled("wafer", width=width, height=height)
+    seconds = time.process_time() - started
+    yield Bar(f"compiling {width} x {height} PEs of 20 classes", seconds, 60, False, "s")
     compiling = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield Bar("memory for that", compiling / 1024**2, 4, False, "GB")
     simulator = Simulator(program, options=SimulatorOptions(machine_code_directory=directory))
@@ -207,10 +214,13 @@ def compiler_bars(directory: str) -> Iterator[Bar]:
 
 def main() -> int:
     """Print all bars; return 1 if one is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--small", action="store_true", help="a trial of each bar")
+    is_small = parser.parse_args().small
     missed = 0
     with tempfile.TemporaryDirectory() as directory:
         for bars in (scalar_bars, reduce_bars, compiler_bars, thread_bars):
-            for bar in bars(directory):
+            for bar in bars(directory, is_small):
                 print(bar, flush=True)
                 missed += not bar.is_met
     return int(missed > 0)

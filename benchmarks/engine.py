@@ -1,11 +1,13 @@
 """Training throughput of the same model and data, ours beside everyone else, in one run.
 
-    python -m benchmarks.engine [--quick] [--shape NAME ...] [--group NAME ...]
+    python -m benchmarks.engine [--quick | --small] [--shape NAME ...] [--group NAME ...]
     python -m benchmarks.engine --profile [--shape NAME ...] [--systems N] [--threads N]
 
 Prints a table for each model shape and one line for each bar, `name value bar ok|MISSED`; exits 1
-if a bar is missed or could not be measured. With `--profile` it shows instead, as Markdown, where
-every millisecond of a step goes in each of our pods.
+if a bar is missed or could not be measured, and if a party could not run or computes another loss
+than the others. `--small` has everybody train a few steps of a tiny model: its figures mean
+nothing. With `--profile` it shows instead, as Markdown, where every millisecond of a step goes in
+each of our pods.
 
 Everyone trains the same model on the same batches with AdamW; parties stay resident and take turns
 (benchmarks/engine_parties/comparison.py). What is measured of ours is in
@@ -17,7 +19,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,6 +54,14 @@ SHAPES: dict[str, Shape] = {
 }
 """The third has 2,048 tokens a step. The two after it have 128, in two samples, since two systems
 share the batch."""
+
+SMALL_SHAPES: dict[str, Shape] = {
+    name: CnnShape(width=8, stages=2, depth=1, batch_size=4, image_size=8)
+    if isinstance(shape, CnnShape)
+    else replace(shape, width=64, depth=2, heads=2, seq_len=16)
+    for name, shape in SHAPES.items()
+}
+"""For a trial."""
 
 NUM_BATCHES = 8
 _MOST_OVERHEAD = 0.05
@@ -354,9 +364,13 @@ def demands(shape: Shape, group: str) -> Iterator[tuple[str, str, float]]:
 
 
 def compare(table: Table, groups: Sequence[str], *, num_rounds: int) -> Iterator[Bar]:
-    """Run the groups of one shape, print their tables, and yield the bars."""
-    is_small = model_name(table.shape) == "gpt" and table.shape.units_a_step < 512
-    num_steps = 12 if is_small else 4
+    """Run the groups of one shape, print their tables, and yield the bars.
+
+    What a party is held to is that of the shape's name; one that did not run, or that computes
+    another loss than the first, is a bar that could not be measured.
+    """
+    is_short = model_name(table.shape) == "gpt" and table.shape.units_a_step < 512
+    num_steps = 12 if is_short else 4
     for group in groups:
         print(f"\n{table.name} {table.shape.name}: {group}", flush=True)
         comparison = Comparison(table.shape.units_a_step, model_of(table.shape).unit)
@@ -364,7 +378,10 @@ def compare(table: Table, groups: Sequence[str], *, num_rounds: int) -> Iterator
         comparison.add_rounds(parties, num_rounds=num_rounds, num_steps=num_steps)
         for row in comparison.rows(parties[0].name):
             print(row, flush=True)
-        for ours, other, least in demands(table.shape, group):
+        for name, reason in comparison.faults(parties[0].name):
+            print(f"# {name}: {reason}", flush=True)
+            yield Bar(name=f"{table.name}.{group}.{name}", value=math.nan, least=0.0)
+        for ours, other, least in demands(SHAPES[table.name], group):
             yield Bar(
                 name=f"{table.name}.{ours}/{other}",
                 value=comparison.ratio(ours, other),
@@ -374,7 +391,7 @@ def compare(table: Table, groups: Sequence[str], *, num_rounds: int) -> Iterator
 
 def show_profile(name: str, directory: Path, options: argparse.Namespace) -> bool:
     """Print where the time of a step goes; return whether the engine's own part is small enough."""
-    table = Table(name, SHAPES[name], directory, KernelTable(directory))
+    table = Table(name, shapes_of(options)[name], directory, KernelTable(directory))
     party = table.profiled(num_systems=options.systems, threads=options.threads)
     entries = profile(party, options.steps)
     print(f"\n## {table.shape.name}, {options.systems} CS-2 x {options.threads} thread(s)")
@@ -399,15 +416,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.profile:
                 is_met = show_profile(name, directory, options) and is_met
                 continue
-            for number, group in enumerate(groups_of(SHAPES[name], options.group)):
+            shape = shapes_of(options)[name]
+            for number, group in enumerate(groups_of(shape, options.group)):
                 place = directory / str(number)
                 place.mkdir()
-                table = Table(name, SHAPES[name], place, KernelTable(Path(folder)))
+                table = Table(name, shape, place, KernelTable(Path(folder)))
                 bars += compare(table, [group], num_rounds=options.rounds)
     print()
     for bar in bars:
         print(bar)
     return 0 if is_met and all(bar.is_met for bar in bars) else 1
+
+
+def shapes_of(options: argparse.Namespace) -> dict[str, Shape]:
+    """Return the shapes that the command line asks for."""
+    return SMALL_SHAPES if options.small else SHAPES
 
 
 def _unfit() -> frozenset[str]:
@@ -419,6 +442,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("--quick", action="store_true", help="one shape, ours and plain PyTorch, three rounds")
+    add("--small", action="store_true", help="a trial: one round of a tiny model")
     add("--shape", nargs="+", choices=sorted(SHAPES), help="model shapes; default: all")
     add(
         "--group",
@@ -436,7 +460,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.group = options.group or (
         ["ours"] if options.quick else [group for group in GROUPS if group not in _unfit()]
     )
-    options.rounds = options.rounds or (3 if options.quick else 9)
+    options.rounds = options.rounds or (1 if options.small else 3 if options.quick else 9)
     return options
 
 

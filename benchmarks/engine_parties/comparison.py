@@ -20,6 +20,10 @@ QUIET_SHARE = 0.06
 """Part of the processors that others may use in a quiet block."""
 MIN_QUIET_ROUNDS = 5
 WARM_UP_STEPS = 3
+_NARROW = ("autocast", "bf16")
+"""In the names of who computes in bfloat16."""
+_DIFFERENCE, _NARROW_DIFFERENCE = 0.01, 0.05
+"""Of losses, as a part of them, after as many steps as a benchmark does."""
 
 
 class Comparison:
@@ -79,6 +83,20 @@ class Comparison:
     def cpu_ratio(self, ours: str, other: str) -> float:
         """Return another party's processor time over ours, for the same work."""
         return _median(b.cpu_seconds / a.cpu_seconds for a, b in self._pairs(ours, other))
+
+    def faults(self, reference: str) -> Iterator[tuple[str, str]]:
+        """Yield who did not run, or trained something else than a reference, and the reason.
+
+        All do the same steps on the same batches. A step in bfloat16 rounds to three digits.
+        """
+        yield from self.missing.items()
+        wanted = self.blocks.get(reference)
+        for name, blocks in self.blocks.items() if wanted else ():
+            most = _NARROW_DIFFERENCE if any(word in name for word in _NARROW) else _DIFFERENCE
+            for ours, other in zip(blocks, wanted or (), strict=True):
+                if not abs(ours.loss - other.loss) <= most * abs(other.loss):
+                    yield name, f"a loss of {ours.loss:.6f} where {reference} has {other.loss:.6f}"
+                    break
 
     def rows(self, reference: str) -> Iterator[str]:
         """Yield a table: a header, and a line for each party."""

@@ -27,16 +27,21 @@ def test_lines_of_bars_are_kept_and_the_rest_is_passed_on(part, capfd):
 
 def test_a_part_with_bars_that_says_nothing_has_missed_them(part):
     said = run(part("print('a table')"), is_small=False)
-    assert said == ["one not-measured said-nothing MISSED"]
+    assert said == ["one not-measured said-0-of-1-lines MISSED"]
+
+
+def test_a_part_that_says_less_than_it_has_bars_has_missed_the_rest(part):
+    said = run(part("print('speed 1.200 >=1.1 ok')", num_bars=2), is_small=False)
+    assert said == ["speed 1.200 >=1.1 ok", "one not-measured said-1-of-2-lines MISSED"]
 
 
 def test_a_part_without_bars_may_say_nothing(part):
-    assert run(part("print('a table')", has_bars=False), is_small=False) == []
+    assert run(part("print('a table')", num_bars=0), is_small=False) == []
 
 
-@pytest.mark.parametrize("has_bars", [True, False])
-def test_a_part_that_fails_has_missed(part, has_bars):
-    said = run(part("raise SystemExit(3)", has_bars=has_bars), is_small=False)
+@pytest.mark.parametrize("num_bars", [0, 1])
+def test_a_part_that_fails_has_missed(part, num_bars):
+    said = run(part("raise SystemExit(3)", num_bars=num_bars), is_small=False)
     assert said == ["one not-measured exit-code-3 MISSED"]
 
 
