@@ -144,6 +144,7 @@ class Op(IntEnum):
     INDEX_LOAD_I32 = 125
     INDEX_STORE_32 = 126
     INDEX_STORE_16 = 127
+    CHECK_INDEX = 128
 
 
 VECTOR_OPS = (
@@ -203,6 +204,8 @@ class Fault(IntEnum):
     NO_END = 17
     NO_FIFO = 18
     FIFO_LENGTH = 19
+    INDEX = 20
+    EXTENT = 21
 
 
 INSTRUCTION = np.dtype(
@@ -360,7 +363,8 @@ CLASS_IMAGE = np.dtype(
     + [("blocked_queue", "<u8")]
     + [(name, "u1", (NUM_QUEUES,)) for name in ("input_color", "output_color", "input_priority")]
     + [("control_table", "u1", (NUM_QUEUES,)), ("start", "<u4"), ("reserved", "<u4")]
-    + [("queue_of_color", "u1", (NUM_COLORS,))]
+    + [("queue_of_color", "u1", (NUM_COLORS,)), ("limits", "<u8")]
+    + [("num_limits", "<u4"), ("unused", "<u4")]
 )
 """A code class as the kernel reads it: addresses of its tables, counts, start state."""
 TRACE_EVENT = np.dtype(

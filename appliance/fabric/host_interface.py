@@ -67,6 +67,7 @@ class Simulator:
             program,
             self._kernel,
             order=int(self._options.reverse_tasks),
+            is_checked=self._options.is_checked,
             num_threads=1 if self._options.trace_events else self._options.num_threads,
         )
         self._handle = self._loaded.handle

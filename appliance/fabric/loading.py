@@ -40,7 +40,12 @@ def machine_of(program: Program) -> Machine:
 
 
 def load_program(
-    program: Program, kernel: Kernel, *, order: int, num_threads: int = 1
+    program: Program,
+    kernel: Kernel,
+    *,
+    order: int,
+    num_threads: int = 1,
+    is_checked: bool = False,
 ) -> LoadedProgram:
     """Lower a program and give it to the kernel.
 
@@ -49,6 +54,7 @@ def load_program(
         kernel: The kernel.
         order: 1 lets tasks take turns downwards.
         num_threads: Bands of rows that the grid is cut into, each for a thread.
+        is_checked: Whether accesses beyond an array are found.
 
     Raises:
         UserError: The program holds a number that points at nothing.
@@ -62,6 +68,7 @@ def load_program(
             architecture=program.architecture,
             fp16_format=program.fp16_format,
             machine=machine,
+            is_checked=is_checked,
         )
         for source in program.classes
     )

@@ -17,6 +17,8 @@ class SimulatorOptions:
         trace_events: Events of a trace that are kept, the latest; 0 for no trace.
         num_threads: Threads that simulate bands of rows while there is enough to do; results,
             cycles and what is printed do not depend on it. A trace is made by one.
+        is_checked: Find accesses beyond an array inside a PE's memory. Cycles stay the same;
+            the simulation is slower.
     """
 
     machine_code_directory: str | None = None
@@ -26,6 +28,7 @@ class SimulatorOptions:
     reverse_tasks: bool = False
     trace_events: int = 0
     num_threads: int = 1
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

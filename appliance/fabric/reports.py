@@ -107,11 +107,29 @@ class Inspector:
             return {"unknown": unknown_register(a, self._program.architecture)}
         if fault is Fault.NO_OPERAND:
             return {"way": "read" if a else "written"}
+        if fault is Fault.INDEX:
+            return self._index(number, pc, a, b)
+        if fault is Fault.EXTENT:
+            return self._extent(number, a, b)
         if fault is Fault.MEMORY:
             return {"size": self._read(number, 21, 0)}
         if fault is Fault.MICROTHREAD_BUSY:
             return {"other": self.position(number, b)}
         return {}
+
+    def _index(self, number: int, pc: int, index: int, count: int) -> dict[str, object]:
+        code_class = self._class_of(number)
+        array = "" if code_class is None else code_class.arrays.get(pc, "")
+        signed = index - (1 << 32) if index >> 31 else index
+        return {"array": array, "index": signed, "last": count - 1}
+
+    def _extent(self, number: int, beyond: int, limit: int) -> dict[str, object]:
+        """Return the variable that an operation leaves, and the byte of it that it reaches."""
+        x, y = self._place(number)
+        source = self._program.classes[self._program.grid.code_class(x, y)]
+        names = [each.name for each in source.variables if each.address == limit >> 16]
+        byte = beyond - (1 << 32) if beyond >> 31 else beyond
+        return {"array": names[0] if names else "?", "byte": byte, "size": limit & 0xFFFF}
 
     def _senders_of(self, number: int, color: int) -> str:
         """Return who sends wavelets to a router, with source lines, as the end of a sentence."""
@@ -375,6 +393,8 @@ class Inspector:
 _FAULT_TEXTS = {
     Fault.MEMORY: "an access of {b} bytes at {a:#06x} goes beyond this PE's data, "
     "which end at {size:#06x}.",
+    Fault.INDEX: "index {index} is outside array '{array}' (0 to {last}).",
+    Fault.EXTENT: "the operation reaches byte {byte} of array '{array}', which has {size}.",
     Fault.ASSERTION: "@assert does not hold.",
     Fault.DIVISION: "an integer is divided by zero.",
     Fault.MICROTHREAD_BUSY: "microthread {a} still runs the operation at {other}; two operations "

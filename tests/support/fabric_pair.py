@@ -61,13 +61,18 @@ class FastFabric:
     program: Program
     order: int = 0
     num_threads: int = 1
+    is_checked: bool = False
     owners: list[object] = field(default_factory=list)
     drained: list[tuple[Drain, NDArray[np.uint32]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.kernel = load_kernel()
         self.loaded = load_program(
-            self.program, self.kernel, order=self.order, num_threads=self.num_threads
+            self.program,
+            self.kernel,
+            order=self.order,
+            num_threads=self.num_threads,
+            is_checked=self.is_checked,
         )
         self.handle = self.loaded.handle
         self.kernel.start(self.handle)
@@ -209,6 +214,7 @@ def run_both(
     order: int = 0,
     feeds: Sequence[Feed] = (),
     drains: Sequence[Drain] = (),
+    is_checked: bool = False,
 ) -> Outcome:
     """Run a program on both and compare them after each cycle.
 
@@ -219,11 +225,13 @@ def run_both(
         order: 1 lets tasks take turns downwards.
         feeds: What the host sends from the start.
         drains: What it collects.
+        is_checked: Whether indices beyond an array are found.
 
     Raises:
         AssertionError: They differ.
     """
-    fast, slow = FastFabric(program, order), Fabric(program, reverse_tasks=bool(order))
+    fast = FastFabric(program, order, is_checked=is_checked)
+    slow = Fabric(program, reverse_tasks=bool(order), is_checked=is_checked)
     try:
         fast.launch(functions)
         slow.launch(functions)

@@ -29,6 +29,7 @@ client and of csctl: [csctl.md](csctl.md).
 
 
 _OWN = {
+    "WSC_CSL_CHECKS": "`0`: `cs_python` does not look for accesses beyond an array",
     "WSC_CS_PYTHON_PACKAGES": "directory with the NumPy of host programs; `none` for ours",
     "WSC_CS_PYTHON_PATH": "the search path of `cs_python`'s child",
     "WSC_JOB": "a pod's job, for what it starts",

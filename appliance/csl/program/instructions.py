@@ -100,6 +100,21 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckIndex:
+    """An index of `type` must be from 0 on and below `count`; it takes no time and no memory.
+
+    A simulator checks it, or not if it is to be fast; the machine does not.
+    """
+
+    index: Operand
+    type: Scalar
+    count: int
+    array: str
+    """As the source names it."""
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """Calls `CodeClass.functions[function]`; `dest` is None for a function without result."""
 
@@ -122,7 +137,17 @@ class CallIndirect:
 
 
 Instruction = (
-    Move | Unary | Binary | Convert | Load | Store | Copy | Call | CallIndirect | Operation
+    Move
+    | Unary
+    | Binary
+    | Convert
+    | Load
+    | Store
+    | Copy
+    | CheckIndex
+    | Call
+    | CallIndirect
+    | Operation
 )
 
 

@@ -48,6 +48,10 @@ class ClassContext:
     windows: list[Window] = field(default_factory=list)
     sites: list[np.void] = field(default_factory=list)
     calls: list[tuple[int, int]] = field(default_factory=list)
+    is_checked: bool = False
+    """Whether accesses beyond an array are found."""
+    arrays: dict[int, str] = field(default_factory=dict)
+    """The array of each instruction that checks an index."""
     same_cycle: Callable[[int, int], bool] = lambda _caller, _callee: False
     """Whether two functions can call each other in a circle."""
 

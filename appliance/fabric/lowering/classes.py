@@ -49,24 +49,32 @@ class LoweredClass:
         tables: By name, owners of the memory that the image points at.
         positions: Source position (file, line, column) of each instruction, or None.
         starts: First instruction of each function, ascending with the functions.
+        arrays: The array of each instruction that checks an index.
     """
 
     image: NDArray[np.void]
     tables: Mapping[str, NDArray[np.generic]]
     positions: tuple[tuple[int, int, int] | None, ...]
     starts: tuple[int, ...]
+    arrays: Mapping[int, str]
 
 
 def lower_class(
-    source: CodeClass, *, architecture: str, fp16_format: str, machine: Machine
+    source: CodeClass,
+    *,
+    architecture: str,
+    fp16_format: str,
+    machine: Machine,
+    is_checked: bool = False,
 ) -> LoweredClass:
-    """Lower one code class."""
+    """Lower one code class; a checked one finds accesses beyond an array."""
     setup = machine.vector_setup_cycles - machine.vector_start_cycles
     groups = cycles_of(source)
     context = ClassContext(
         source=source,
         architecture=architecture,
         fp16_format=fp16_format,
+        is_checked=is_checked,
         start_cycles=machine.vector_start_cycles,
         load_cycles=setup // 3,
         same_cycle=lambda caller, callee: (
@@ -150,6 +158,7 @@ def _assemble(context: ClassContext, starts: tuple[int, ...], start: int) -> Low
         "frame": np.array(context.frame.image, dtype=np.uint64),
         "sites": np.array(context.sites, dtype=SITE) if context.sites else np.zeros(1, SITE),
         "shapes": _shape_table(context),
+        "limits": _limit_table(source),
     }
     image = np.zeros(1, dtype=CLASS_IMAGE)
     for name, table in tables.items():
@@ -159,9 +168,12 @@ def _assemble(context: ClassContext, starts: tuple[int, ...], start: int) -> Low
     image["num_fifos"] = len(source.fifos)
     image["num_slots"] = len(context.frame.image)
     image["start"] = start
+    image["num_limits"] = len(source.variables) if context.is_checked else 0
     _set_start_state(image, context)
     positions = tuple(context.code.positions)
-    return LoweredClass(image=image, tables=tables, positions=positions, starts=starts)
+    return LoweredClass(
+        image=image, tables=tables, positions=positions, starts=starts, arrays=context.arrays
+    )
 
 
 def _function_table(context: ClassContext, starts: tuple[int, ...]) -> NDArray[np.uint32]:
@@ -177,6 +189,12 @@ def _function_table(context: ClassContext, starts: tuple[int, ...]) -> NDArray[n
 def _shape_table(context: ClassContext) -> NDArray[np.generic]:
     rows = np.array(context.shapes.rows or [(0,) * 16], dtype=np.int64)
     return (rows & 0xFFFF).astype(np.uint16).view(SHAPE).reshape(-1)
+
+
+def _limit_table(source: CodeClass) -> NDArray[np.uint32]:
+    """Return where variables lie, by address: their starts in the high halves, bytes in the low."""
+    rows = sorted(each.address << 16 | min(each.num_bytes, 0xFFFF) for each in source.variables)
+    return np.array(rows or [0], dtype=np.uint32)
 
 
 def _target_id(target: Target | None) -> int:

@@ -2,6 +2,7 @@
 
 from appliance.csl.program import (
     Binary,
+    CheckIndex,
     Convert,
     Copy,
     Load,
@@ -164,3 +165,11 @@ def copy(body: Body, i: Copy) -> None:
     """Lower a copy of memory; the machine moves 32 bits a cycle."""
     cost = max(1, i.num_bytes // 4)
     body.code.emit(Op.COPY, body.operand(i.to), body.operand(i.source), imm=i.num_bytes, cost=cost)
+
+
+def check_index(body: Body, i: CheckIndex) -> None:
+    """Lower the check of an index, where programs are checked."""
+    if not body.context.is_checked:
+        return
+    here = body.code.emit(Op.CHECK_INDEX, body.operand(i.index), imm=i.count, cost=0)
+    body.context.arrays[here] = i.array

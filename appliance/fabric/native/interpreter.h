@@ -99,6 +99,7 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
                        !((c[0].flags | c[1].flags | c[2].flags) & OUT_INDEX);
     const int waits = is_fabric(c) || is_fabric(c + 1) || is_fabric(c + 2) || c[0].kind == CURSOR_FIFO ||
                       c[1].kind == CURSOR_FIFO || c[2].kind == CURSOR_FIFO || asynchronous;
+    if (is_checked(pe) && !stays_in_variables(m, pe, c, t->remaining, pc)) return FAILED;
     if (!waits) {
         if (t->remaining == NEVER32) { fail(m, pe, FAULT_NO_END, pc, 0, 0); return FAILED; }
         take_settings(t, site->settings.asynchronous ? settings : from, 0, 0);
@@ -363,6 +364,11 @@ L_COPY: {
     memmove(memory + to, memory + from, bytes);
     NEXT;
 }
+L_CHECK_INDEX:
+    if (LIKELY(R[i->a] < (u32)i->imm)) NEXT;
+    pe->pc = (u32)(i - code);
+    fail(m, pe, FAULT_INDEX, pe->pc, (u32)R[i->a], (u32)i->imm);
+    goto failed;
 L_JUMP: goto jump;
 L_IF: JUMP_IF(R[i->a])
 L_IF_NOT: JUMP_IF(!R[i->a])

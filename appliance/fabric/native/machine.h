@@ -179,6 +179,8 @@ typedef struct ClassImage {
     u32 start; /* entry of code that runs first (DSR loads), or NEVER32 */
     u32 reserved;
     u8 queue_of_color[NUM_COLORS]; /* several colors may go to one queue of WSE-2 */
+    const u32 *limits; /* of variables, by address: start << 16 | bytes; none where nothing is checked */
+    u32 num_limits, unused;
 } ClassImage;
 
 typedef struct HostPort {

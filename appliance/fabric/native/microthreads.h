@@ -166,6 +166,51 @@ INLINE int is_fabric(const Cursor *c) { return c->kind == DSD_FABRIC_IN || c->ki
  * other; `age_entries` keeps them there. */
 INLINE int is_due(const Entry *e, u64 now) { return (i32)((u32)now - e->ready) >= 0; }
 
+/* --- checked programs: an operation stays in the variable where it begins */
+
+INLINE int is_checked(const Pe *pe) { return UNLIKELY(pe->image->num_limits != 0); }
+
+/* The variable at an address, as start << 16 | bytes, or 0. */
+static u32 variable_at(const ClassImage *image, u32 address) {
+    u32 low = 0, high = image->num_limits;
+    while (low < high) {
+        const u32 middle = (low + high) / 2;
+        if (image->limits[middle] >> 16 <= address) low = middle + 1;
+        else high = middle;
+    }
+    const u32 found = low ? image->limits[low - 1] : 0;
+    return found && address - (found >> 16) < (found & 0xffff) ? found : 0;
+}
+
+/* The first and the last byte that `n` elements of a cursor cover, from its address on. */
+static void span_of(const Cursor *c, u32 n, i64 span[2]) {
+    span[0] = 0;
+    span[1] = c->op_bytes - 1;
+    if (c->kind == DSD_MEMORY) { span[c->stride > 0] += (i64)c->stride * (n - 1); return; }
+    i64 behind = 0; /* the walk of the inner dimensions, from whose end a stride leads on */
+    for (u32 k = 0; k < c->shape->rank; k++) {
+        const i64 walk = (in_width(c, c->shape->strides[k]) + behind) * (c->shape->extents[k] - 1);
+        span[walk > 0] += walk;
+        behind += walk;
+    }
+}
+
+static int stays_in_variables(Machine *m, Pe *pe, const Cursor *c, u32 n, u32 pc) {
+    for (int k = 0; k < 3 && n && n != NEVER32; k++) {
+        if ((c[k].kind != DSD_MEMORY && c[k].kind != DSD_SHAPED) || c[k].flags & OUT_INDEX) continue;
+        const u32 found = variable_at(pe->image, c[k].address);
+        if (!found) continue;
+        i64 span[2];
+        span_of(c + k, n, span);
+        const i64 start = (i64)c[k].address - (found >> 16);
+        if (start + span[0] >= 0 && start + span[1] < (found & 0xffff)) continue;
+        const i64 beyond = start + span[0] < 0 ? start + span[0] : start + span[1];
+        fail(m, pe, FAULT_EXTENT, pc, (u32)(i32)beyond, found);
+        return 0;
+    }
+    return 1;
+}
+
 /* The DSR that says how an operation runs, or 0 where the operation itself does. It is one of the
  * operands on the fabric and of FIFOs, if there are such; of several the last asynchronous one. */
 static const Dsr *deciding_dsr(const Pe *pe, const Site *site, const Cursor *c) {

@@ -51,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 LOG_FILE = "sim.log"
 DEFAULT_THREADS = 5
+CHECKS_VARIABLE = "WSC_CSL_CHECKS"
+"""Variable that turns off, as `0`, the search for accesses beyond an array: for speed."""
 _MAX_COLOR = 23
 
 
@@ -133,6 +135,7 @@ class SdkRuntime(PortTransfers):
                 machine_code_directory=machine_code_directory(),
                 num_threads=self._num_threads,
                 trace_events=order.events if order else 0,
+                is_checked=os.environ.get(CHECKS_VARIABLE, "1") != "0",
             )
             self._simulator = Simulator(program, options=options)
             x, y = self._ports.origin

@@ -125,6 +125,10 @@ class Runner:
             value = memory.read(address, width)
             frame[i.a] = extend(value, 8 * width, signed=signed)
 
+    def _check_index(self, i: Instruction) -> None:
+        if self.threads.frame[i.a] >= i.imm:
+            raise Fault("INDEX", self.threads.router.number)
+
     def _copy(self, i: Instruction) -> None:
         frame, memory = self.threads.frame, self.threads
         source, to = frame[i.b] & 0xFFFF, frame[i.a] & 0xFFFF

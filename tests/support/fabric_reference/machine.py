@@ -39,12 +39,15 @@ _STEPS = {
 class Fabric:
     """A program on the reference fabric."""
 
-    def __init__(self, program: Program, *, reverse_tasks: bool = False) -> None:
+    def __init__(
+        self, program: Program, *, reverse_tasks: bool = False, is_checked: bool = False
+    ) -> None:
         self.program = program
         self.machine = machine_of(program)
         self.now = 0
         self.fault: Fault | None = None
         self._reverse_tasks = reverse_tasks
+        self._is_checked = is_checked
         images = [self._image(number) for number in range(len(program.classes))]
         codes = np.frombuffer(program.grid.code, dtype="<u4").tolist()
         self.routers: list[Router] = []
@@ -60,6 +63,7 @@ class Fabric:
             architecture=self.program.architecture,
             fp16_format=self.program.fp16_format,
             machine=self.machine,
+            is_checked=self._is_checked,
         )
         return read_image(lowered)
 

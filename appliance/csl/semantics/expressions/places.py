@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from appliance.csl.diagnostics import did_you_mean
+from appliance.csl.program.instructions import CheckIndex
 from appliance.csl.program.operands import Constant, Operand
 from appliance.csl.program.types import POINTER, Scalar
 from appliance.csl.semantics.context.frames import Frame, Scope
@@ -39,6 +40,9 @@ from appliance.csl.semantics.values.values import (
 )
 from appliance.csl.semantics.values.variables import Pointer
 from appliance.csl.syntax import tree
+
+UNKNOWN_LENGTH = 1 << 30
+"""The dimension of what a `[*]T` points to."""
 
 
 def place_of(node: tree.Expression, frame: Frame) -> Place:
@@ -157,7 +161,7 @@ def _through_pointer(operand: Place, type_: t.PointerType, node: tree.Index, fra
         if len(node.indices) != 1:
             frame.fail(node, f"'{type_}' takes one index, got {len(node.indices)}")
         array = pointee(pointer, node, frame)
-        array.type = t.array_type((1 << 30,), type_.target)
+        array.type = t.array_type((UNKNOWN_LENGTH,), type_.target)
         return element_of(array, indices_of(node, array.type, frame), node, frame)
     if isinstance(type_.target, t.ArrayType):
         array = pointee(pointer, node, frame)
@@ -178,7 +182,7 @@ def indices_of(node: tree.Index, type_: t.ArrayType, frame: Frame) -> list[Value
                 frame.silent()
             if not isinstance(value.type, t.EnumType):
                 frame.fail(item, f"an index must be an integer, got '{value.type}'")
-        in_range = dimension == 1 << 30 or (
+        in_range = dimension == UNKNOWN_LENGTH or (
             isinstance(value, Const) and 0 <= value.value < dimension
         )
         if isinstance(value, Const) and not in_range:
@@ -196,6 +200,7 @@ def element_of(operand: Place, indices: list[Value], node: tree.Node, frame: Fra
         return _known_element(operand, type_, flat, frame, node)
     memory = in_memory(operand, node, frame)
     needs_code(node, frame, "an index that is not known")
+    _check_indices(type_, indices, node, frame)
     index = _flat_index(type_, indices, node, frame)
     stride = t.stride_of(type_.element)
     builder, position = frame.builder, frame.position(node)
@@ -205,6 +210,21 @@ def element_of(operand: Place, indices: list[Value], node: tree.Node, frame: Fra
     base = builder.address(memory.base, memory.offset, position)
     address = builder.binary("add", POINTER, base, index, position)
     return Memory(type_.element, None, address, 0, is_const=memory.is_const)
+
+
+def _check_indices(type_: t.ArrayType, indices: list[Value], node: tree.Node, frame: Frame) -> None:
+    """Has a simulator check the indices that are not known, dimension by dimension."""
+    builder = frame.builder
+    assert builder is not None
+    named = node.operand if isinstance(node, tree.Index) else node
+    name = frame.module.unit.source.text[named.start : named.end]
+    for index, dimension in zip(indices, type_.dimensions, strict=True):
+        machine = index.type.machine
+        if isinstance(index, Const) or dimension == UNKNOWN_LENGTH:
+            continue
+        assert isinstance(machine, Scalar)
+        operand = operand_of(index, node, frame)
+        builder.emit(CheckIndex(operand, machine, dimension, name, frame.position(node)))
 
 
 def _flat_known(type_: t.ArrayType, indices: list[Value]) -> int | None:
