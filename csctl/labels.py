@@ -8,8 +8,8 @@ from appliance.core.errors import UserError
 _MAX_CHARACTERS = 63
 _PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
 _RULE = (
-    f"Keys and values have 1 to {_MAX_CHARACTERS} letters, digits, '-', '_' and '.', with a "
-    "letter or digit at both ends."
+    f"Keys have 1 to {_MAX_CHARACTERS} letters, digits, '-', '_' and '.', with a letter or digit "
+    "at both ends; so have values, which may be empty, too."
 )
 
 
@@ -63,7 +63,7 @@ def _parse_pair(text: str) -> tuple[str, str]:
             hint="Write key=value.",
         )
     key, value = text.split("=")
-    return _checked(key, text), _checked(value, text)
+    return _checked(key, text), _checked(value, text) if value else ""
 
 
 def _checked(part: str, text: str) -> str:

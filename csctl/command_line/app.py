@@ -90,7 +90,7 @@ def _root(
     csconfig: CsConfigFlag = None,
     namespace: NamespaceFlag = None,
     debug: DebugFlag = 0,
-    version: Annotated[bool, option("--version", help="Show the version.")] = False,
+    version: Annotated[bool, option("-v", "--version", help="Show the version.")] = False,
 ) -> None:
     """Wafer-scale cluster command line tool."""
     ctx = click.get_current_context()

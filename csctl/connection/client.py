@@ -163,6 +163,8 @@ def connect(
 def _open_channel(access: ClusterAccess) -> grpc.Channel:
     # A queue of 100,000 jobs is some 30 MB; the limit of 4 MB protects servers, not their clients.
     options: list[tuple[str, int | str]] = [("grpc.max_receive_message_length", -1)]
+    if access.is_loopback:  # where no proxy leads, whatever https_proxy says
+        options.append(("grpc.enable_http_proxy", 0))
     if access.certificate is None:
         return grpc.insecure_channel(access.server, options)
     # The address is usually an IP; the certificate, and the ingress behind it, go by this name.

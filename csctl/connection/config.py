@@ -146,6 +146,23 @@ def cluster_access(
     return access
 
 
+def with_server(document: dict[str, Any], name: str, server: str) -> str:
+    """Set a cluster's address in a document; return what became of the cluster.
+
+    Raises:
+        UserError: The document has no list of clusters.
+    """
+    clusters = document.setdefault("clusters", [])
+    if not isinstance(clusters, list) or not all(isinstance(each, dict) for each in clusters):
+        raise UserError("The config's clusters are no list.", hint="Ask for a fresh copy of it.")
+    for cluster in clusters:
+        if cluster.get("name") == name:
+            cluster["server"] = server
+            return "modified"
+    clusters.append({"name": name, "server": server, "authority": "", "namespaces": []})
+    return "set"
+
+
 def without_certificates(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config to show to a person: certificates are long and say nothing."""
     copy: dict[str, Any] = json.loads(json.dumps(document))

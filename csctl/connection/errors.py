@@ -1,5 +1,8 @@
 """Translates gRPC errors into ours, and prints errors on the user's terminal."""
 
+import os
+from collections.abc import Mapping
+
 import grpc
 
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
@@ -21,6 +24,9 @@ class FollowedJobError(WscError):
         why = job.meta.properties.get("message", "")
         super().__init__(f"Job {job.meta.name} is {phase}{f': {why}' if why else ''}.")
 
+
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+"""Variables that gRPC takes a proxy from, in its order."""
 
 _USER_CODES = frozenset(
     {
@@ -57,7 +63,8 @@ def from_rpc(error: grpc.RpcError, access: ClusterAccess) -> WscError:
     if code in _CLUSTER_CODES:
         return ClusterError(
             f"{where} is unavailable: {details}",
-            hint=f"Check that it is up and that {access.source} has its address and certificate.",
+            hint=f"Check that it is up and that {access.source} has its address and certificate."
+            + _proxy_hint(access, os.environ),
         )
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return InternalError(
@@ -66,6 +73,18 @@ def from_rpc(error: grpc.RpcError, access: ClusterAccess) -> WscError:
         )
     return InternalError(
         f"{where} failed with {code.name}: {details}", hint="Its log has the reason."
+    )
+
+
+def _proxy_hint(access: ClusterAccess, environ: Mapping[str, str]) -> str:
+    """Return what to try where the call has gone through a proxy; nothing where it has not."""
+    variable = next((name for name in _PROXIES if environ.get(name)), "")
+    if not variable or access.is_loopback:
+        return ""
+    host = access.server.rpartition(":")[0]
+    return (
+        f" It is called through the proxy of {variable}, {environ[variable]}; to call it directly, "
+        f"add {host} to no_proxy."
     )
 
 

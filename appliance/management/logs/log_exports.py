@@ -59,7 +59,7 @@ class ExportRequest:
 
     Attributes:
         job: Whose logs.
-        tasks: Only of these roles, as in `coordinator`; empty for all.
+        tasks: Only of these roles or pods, as in `coordinator` or `chief-0`; empty for all.
         num_lines: Only so many last lines of each log; 0 for all.
         has_artifacts: What the compiler left, too; of an SDK job also its trace of the fabric.
         has_pod_logs: The pods' logs; without, only events and request.
@@ -146,9 +146,10 @@ class LogExports:
         """
         job = self._state.jobs.load(request.job)
         for task in request.tasks:
-            if task not in _TASKS:
+            if re.sub(r"-\d+$", "", task) not in _TASKS:
                 raise UserError(
-                    f"There are no pods of role {task!r}.", hint=f"Roles are {', '.join(_TASKS)}."
+                    f"There are no pods of role {task!r}.",
+                    hint=f"Roles are {', '.join(_TASKS)}, and pods of them chief-0 and so on.",
                 )
         list(self._artifacts(job, request))  # what cannot be gathered is refused at once
         with self._lock:
@@ -365,6 +366,7 @@ def _logs(job: JobRecord, request: ExportRequest) -> Iterator[Beneath]:
         return
     directory = Beneath(root=Path(job.work_dir), parts=("logs",))
     for name in sorted(os.listdir(directory.path)) if directory.path.is_dir() else ():
-        role = name.split("-", 1)[0]
-        if is_file(directory / name) and (not request.tasks or role in request.tasks):
+        pod = name.partition(".")[0]
+        tasks = {pod, pod.partition("-")[0]}
+        if is_file(directory / name) and (not request.tasks or tasks & set(request.tasks)):
             yield directory / name

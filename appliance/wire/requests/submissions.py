@@ -203,7 +203,7 @@ def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
         UserError: One is not, or does not; the message names it.
     """
     for key, value in labels.items():
-        for part in (key, value):
+        for part in (key, value) if value else (key,):  # a value may be empty
             if LABEL.fullmatch(part) is None:
                 raise UserError(
                     f"Label {key}={value} is not valid: {part!r} is not 1 to 63 letters, digits, "

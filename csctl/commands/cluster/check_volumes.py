@@ -4,10 +4,13 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from appliance.core.errors import UserError
+from csctl.command_line.flags import OutputOption
 from csctl.command_line.invocation import Invocation
+from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.table import Column, render
 from protos.csctl.resources_pb2 import Volume, VolumeList
 
@@ -35,13 +38,18 @@ _COLUMNS: tuple[Column[Check], ...] = (
 )
 
 
-def check_volumes(invocation: Invocation) -> None:
+def check_volumes(invocation: Invocation, output: OutputOption = OutputFormat.TABLE) -> None:
     """Check that this user node sees the volumes that jobs see; 2 if it does not."""
     with invocation.connect() as client:
         volumes = client.get("volumes", VolumeList).items
     mounts = _mounts()
     checks = [Check(volume=each, problem=_problem(each, mounts)) for each in volumes]
-    invocation.write_table(render(_COLUMNS, checks, coloured=invocation.is_coloured))
+    for check in checks:
+        properties = check.volume.meta.properties
+        properties["valid"] = "no" if check.problem else "yes"
+        properties["notes"] = check.problem
+    table = partial(render, _COLUMNS, checks)
+    invocation.show_list(volumes, table=table, output=output)
     bad = [check.volume.meta.name for check in checks if check.problem]
     if bad:
         raise UserError(

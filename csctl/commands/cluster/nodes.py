@@ -25,14 +25,15 @@ RoleFlag = Annotated[
 ]
 
 
+ErrorOnlyFlag = Annotated[bool, option("-e", "--error-only", help="Only what is not healthy.")]
+
+
 def get_cluster(
     invocation: Invocation,
     *,
     node_only: Annotated[bool, option("-n", "--node-only", help="Nodes only.")] = False,
     system_only: Annotated[bool, option("-s", "--system-only", help="Systems only.")] = False,
-    error_only: Annotated[
-        bool, option("-e", "--error-only", help="Only what is not healthy.")
-    ] = False,
+    error_only: ErrorOnlyFlag = False,
     role: RoleFlag = "",
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
@@ -46,20 +47,25 @@ def get_cluster(
 def list_systems(
     invocation: Invocation,
     name: OneNameArgument = "",
+    *,
+    error_only: ErrorOnlyFlag = False,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List systems, or the one named."""
-    _show_nodes(invocation, "system", SYSTEM_COLUMNS, name=name, output=output)
+    options = GetOptions(error_only=error_only)
+    _show_nodes(invocation, "system", SYSTEM_COLUMNS, name=name, options=options, output=output)
 
 
 def list_nodes(
     invocation: Invocation,
     name: OneNameArgument = "",
     role: RoleFlag = "",
+    *,
+    error_only: ErrorOnlyFlag = False,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List nodes, or the one named."""
-    options = GetOptions(role=role)
+    options = GetOptions(role=role, error_only=error_only)
     _show_nodes(invocation, "node", NODE_COLUMNS, name=name, options=options, output=output)
 
 

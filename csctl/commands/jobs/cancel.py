@@ -30,6 +30,10 @@ def cancel_job(
         list[str] | None,
         option("-l", "--label", metavar="K=V,...", help="Unfinished jobs with all these labels."),
     ] = None,
+    force: Annotated[
+        bool,
+        option("--force", help="The same as --yes; jobs that are named need neither."),
+    ] = False,
     yes: Annotated[
         bool, option("--yes", help="Cancel what -l or -m finds; without it, only show it.")
     ] = False,
@@ -49,7 +53,7 @@ def cancel_job(
     table = partial(render, job_columns(invocation.now()), found)
     if found:
         invocation.show_list(found, table=table, output=OutputFormat.TABLE)
-    if not found or not yes:
+    if not found or not (yes or force):
         what = "with --yes these would be canceled" if found else "nothing is canceled"
         invocation.note(f"{len(found)} unfinished job(s) found; {what}.")
         return

@@ -10,6 +10,7 @@ from csctl.command_line.completion import job_names
 from csctl.command_line.flags import OutputOption
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
+from csctl.commands.jobs.jobs import list_jobs
 from csctl.connection.errors import FollowedJobError
 from csctl.names import JobName, parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
@@ -37,13 +38,21 @@ from protos.wsc.v1.events_pb2_grpc import EventsStub
 def get_job(
     invocation: Invocation,
     names: Annotated[
-        list[str],
+        list[str] | None,
         argument(
-            "NAME...",
-            help="Jobs: wsjob-..., or <session>/wsjob-... .",
+            "[NAME]...",
+            help="Jobs: wsjob-..., or <session>/wsjob-... ; none lists them, as `get jobs` does.",
             complete=job_names,
         ),
-    ],
+    ] = None,
+    *,
+    all_states: Annotated[
+        bool, option("-a", "--all-states", help="Without a name: finished jobs, too.")
+    ] = False,
+    labels: Annotated[
+        list[str] | None,
+        option("-l", "--label", metavar="K=V,...", help="Without a name: jobs with these labels."),
+    ] = None,
     watch: Annotated[
         bool,
         option(
@@ -66,6 +75,11 @@ def get_job(
 
     Several jobs are shown one after the other.
     """
+    if not names:
+        list_jobs(invocation, all_states=all_states, labels=labels, watch=watch, output=output)
+        return
+    if all_states or labels:
+        raise UserError("-a and -l find jobs; a job that is named needs neither.")
     if len(names) > 1:
         if watch or session is not None:
             raise UserError("Only one job can be shown with --watch or --session.")

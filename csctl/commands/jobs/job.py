@@ -6,6 +6,7 @@ from typing import Annotated
 from csctl.command_line.flags import JobNameArgument, OutputOption, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument
+from csctl.commands.cluster.cluster import show_job_topology
 from csctl.commands.jobs.jobs import list_jobs
 from csctl.names import parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
@@ -19,6 +20,7 @@ from protos.wsc.v1.queue_pb2_grpc import QueueStub
 
 group = new_group("Job management commands.")
 
+command(group, "topology", example="csctl job topology wsjob-0001")(show_job_topology)
 command(group, "list", example="csctl job list -a")(list_jobs)
 
 

@@ -59,6 +59,7 @@ def list_jobs(
         int | None,
         option(
             "--limit",
+            "--max-jobs",
             min=0,
             metavar="N",
             help=f"At most N jobs, 0 for all. [default: {TABLE_LIMIT} in tables, else all]",

@@ -31,8 +31,12 @@ def export_logs(
     binaries: Annotated[
         bool, option("-b", "--binaries", help="What the compiler left, too.")
     ] = False,
+    compile_artifacts: Annotated[
+        bool, option("-c", "--compile-artifacts", help="What the compiler left, too, as with -b.")
+    ] = False,
     tasks: Annotated[
-        str, option("--tasks", metavar="ROLE,...", help="Logs of these roles only.")
+        str,
+        option("--tasks", metavar="ROLE,...", help="Logs of these roles or pods only: chief-0."),
     ] = "",
     num_lines: Annotated[
         int, option("--num-lines", min=0, metavar="N", help="Last N lines of each; 0 for all.")
@@ -52,7 +56,7 @@ def export_logs(
     request = pb.CreateLogExportRequest(
         name=job.name,
         binaries=binaries,
-        include_compile_artifacts=binaries,
+        include_compile_artifacts=binaries or compile_artifacts,
         num_lines=num_lines,
         skip_cluster_logs=skip_cluster_logs,
         timeout_seconds=timeout,

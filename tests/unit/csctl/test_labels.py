@@ -25,7 +25,7 @@ def test_a_trailing_dash_removes_a_label() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a", "a=b=c", "=b", "a=", "-a=b", "a=b-", "a b=c", "a=" + "x" * 64, "", "-", "a=b\n"]
+    "text", ["a", "a=b=c", "=b", "=", "-a=b", "a=b-", "a b=c", "a=" + "x" * 64, "", "-", "a=b\n"]
 )
 def test_what_is_not_a_label_is_refused_by_name(text: str) -> None:
     with pytest.raises(UserError) as caught:
@@ -33,6 +33,11 @@ def test_what_is_not_a_label_is_refused_by_name(text: str) -> None:
 
     assert f"'{text}'" in caught.value.message
     assert caught.value.hint
+
+
+def test_a_value_may_be_empty() -> None:
+    assert parse_changes(["a="]) == {"a": ""}
+    assert parse_filters(["a=,b=1"]) == {"a": "", "b": "1"}
 
 
 def test_one_label_cannot_be_changed_twice() -> None:
