@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import grpc
 import pytest
@@ -24,8 +26,15 @@ PING = ws_common_pb2.PingRequest()
 
 
 def stranger(appliance, job: str, ingress, uid: int) -> dict:
-    """Return what became of what a user of the machine tried."""
+    """Return what became of what a user of the machine tried, beside an open connection of ours."""
+    rest = urlsplit(appliance.state.rest_url)
+    with socket.create_connection((rest.hostname, rest.port)) as own:
+        return tried(appliance, job, ingress, uid, own.getsockname())
+
+
+def tried(appliance, job: str, ingress, uid: int, own: tuple[str, int]) -> dict:
     plan = {
+        "roots": f"{own[0]}:{own[1]}",
         "rest": [f"{appliance.state.rest_url}/api/v1/{path}" for path in ("jobs", "me")],
         "management": appliance.state.address,
         "coordinator": [ingress.service_url, ingress.service_authority],
@@ -46,9 +55,12 @@ def test_without_tokens_an_appliance_of_root_serves_root_alone(tmp_path):
         ingress = appliance.wait_ready(job)[-1]
         got = stranger(appliance, job, ingress, NOBODY)
         assert got.pop("rest") == [403, 403]
+        assert got.pop("forged") == [403, 403, 403]
         assert set(got.values()) == {"PERMISSION_DENIED"}, got
+        assert appliance.status(job).status == pb.JOB_STATUS_IN_PROGRESS
         own = stranger(appliance, job, ingress, 0)
         assert own.pop("rest") == [200, 200]
+        assert own.pop("forged") == [200, 200, 200]
         assert set(own.values()) == {"OK"}, own
 
 
@@ -61,6 +73,8 @@ def test_every_user_of_the_machine_may_be_served_as_who_the_kernel_says(tmp_path
         ingress = appliance.wait_ready(job)[-1]
         got = stranger(appliance, job, ingress, NOBODY)
         assert got.pop("rest") == [200, 200]
+        assert got.pop("forged") == [200, 200, 200]  # as himself
+        assert appliance.status(job).status == pb.JOB_STATUS_IN_PROGRESS
         assert got.pop("GetJob") == "OK"
         assert got.pop("GetJob as root") == "UNAUTHENTICATED"
         assert set(got.values()) == {"PERMISSION_DENIED"}, got
