@@ -85,6 +85,34 @@ def test_a_message_of_300_mb_is_not_read_before_its_token(appliance, metadata):
     assert peak.num_bytes - before < 20 * MIB
 
 
+def test_a_stranger_who_sends_nothing_takes_no_first_call_of_a_client(appliance, tokens):
+    """All of them come from the same address, behind the one port."""
+    first, is_over = "/cluster.cluster_mgmt_pb.ClusterManagement/GetServerConfig", threading.Event()
+
+    def nothing():
+        is_over.wait(300)
+        yield from ()
+
+    def is_refused(call):
+        return call.done() and call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    apart = {"use_local_subchannel_pool": 1}
+    with appliance.connect(**apart) as theirs, appliance.connect(**apart) as ours:
+        call = theirs.stream_unary(first, _registered_method=False)
+        most = ALLOWANCES[Cost.LIGHT].per_caller
+        silent = [call.future(nothing(), timeout=300) for _ in range(most + 20)]
+        try:
+            wait_for(lambda: any(map(is_refused, silent)), what="the limit of strangers")
+            who = (("auth-token", tokens["ada"]),)
+            ours.unary_unary("/wsc.v1.Queue/ListQueue", _registered_method=False)(
+                b"", metadata=who, timeout=60
+            )
+            for _ in range(10):  # without a token, as the client calls it
+                ours.unary_unary(first, _registered_method=False)(b"", timeout=60)
+        finally:
+            is_over.set()
+
+
 def test_who_may_call_sends_no_more_than_the_method_takes(appliance, tokens):
     method = "/wsc.v1.Queue/ListQueue"
     with appliance.connect() as each:
