@@ -205,7 +205,6 @@ class Fault(IntEnum):
     NO_FIFO = 18
     FIFO_LENGTH = 19
     INDEX = 20
-    EXTENT = 21
 
 
 INSTRUCTION = np.dtype(

@@ -204,6 +204,10 @@ class Simulator:
         self._console += [text for _, _, text in found]
         return self._console
 
+    def beyond(self) -> str:
+        """Return the first operation of a checked program that went beyond its array, or none."""
+        return self._inspector.beyond()
+
     def stall_report(self, reason: str = "") -> StallReport:
         """Return a report of everything that waits now, and where."""
         waiting = tuple(self._inspector.waiting())

@@ -109,8 +109,6 @@ class Inspector:
             return {"way": "read" if a else "written"}
         if fault is Fault.INDEX:
             return self._index(number, pc, a, b)
-        if fault is Fault.EXTENT:
-            return self._extent(number, a, b)
         if fault is Fault.MEMORY:
             return {"size": self._read(number, 21, 0)}
         if fault is Fault.MICROTHREAD_BUSY:
@@ -123,13 +121,21 @@ class Inspector:
         signed = index - (1 << 32) if index >> 31 else index
         return {"array": array, "index": signed, "last": count - 1}
 
-    def _extent(self, number: int, beyond: int, limit: int) -> dict[str, object]:
-        """Return the variable that an operation leaves, and the byte of it that it reaches."""
+    def beyond(self) -> str:
+        """Return the first operation that went beyond its array, as a sentence; empty if none."""
+        reached = self._kernel.value(self._loaded.handle, 18)
+        if not reached:
+            return ""
+        number, pc = divmod(self._kernel.value(self._loaded.handle, 19), 1 << 32)
+        byte, limit = divmod(reached, 1 << 32)
         x, y = self._place(number)
         source = self._program.classes[self._program.grid.code_class(x, y)]
         names = [each.name for each in source.variables if each.address == limit >> 16]
-        byte = beyond - (1 << 32) if beyond >> 31 else beyond
-        return {"array": names[0] if names else "?", "byte": byte, "size": limit & 0xFFFF}
+        return (
+            f"PE ({x}, {y}) at {self.position(number, pc)}: the operation reaches byte "
+            f"{byte - (1 << 32) if byte >> 31 else byte} of array '{names[-1]}', which has "
+            f"{limit & 0xFFFF}."
+        )
 
     def _senders_of(self, number: int, color: int) -> str:
         """Return who sends wavelets to a router, with source lines, as the end of a sentence."""
@@ -394,7 +400,6 @@ _FAULT_TEXTS = {
     Fault.MEMORY: "an access of {b} bytes at {a:#06x} goes beyond this PE's data, "
     "which end at {size:#06x}.",
     Fault.INDEX: "index {index} is outside array '{array}' (0 to {last}).",
-    Fault.EXTENT: "the operation reaches byte {byte} of array '{array}', which has {size}.",
     Fault.ASSERTION: "@assert does not hold.",
     Fault.DIVISION: "an integer is divided by zero.",
     Fault.MICROTHREAD_BUSY: "microthread {a} still runs the operation at {other}; two operations "

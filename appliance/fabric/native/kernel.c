@@ -285,6 +285,19 @@ static u64 first_left(const Team *team) {
     return first;
 }
 
+/* The first operation that went beyond its array: PE and instruction, or the byte of it that it
+ * reached and the variable; 0 where none has. */
+static u64 first_beyond(const Team *team, int where) {
+    const Machine *first = 0;
+    for (u32 k = 0; k < team->count; k++) {
+        const Machine *m = team->bands[k];
+        if (m->beyond_limit && (!first || m->beyond_cycle < first->beyond_cycle)) first = m;
+    }
+    if (!first) return 0;
+    return where ? (u64)first->beyond_pe << 32 | first->beyond_pc
+                 : (u64)first->beyond_byte << 32 | first->beyond_limit;
+}
+
 /* A number of the whole machine; in the high half of `which` the band whose console is meant. */
 u64 fabric_value(const Machine *m, u32 which) {
     const Team *team = m->team;
@@ -304,6 +317,8 @@ u64 fabric_value(const Machine *m, u32 which) {
     case 15: return m->trace_count;
     case 16: return team->count;
     case 17: return first_left(team);
+    case 18: return first_beyond(team, 0);
+    case 19: return first_beyond(team, 1);
     }
     for (u32 k = 0; k < team->count; k++) sum += value_of(team->bands[k], which);
     return sum;

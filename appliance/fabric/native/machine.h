@@ -302,6 +302,8 @@ typedef struct Machine {
     u64 steps, moves; /* PE-cycles simulated, wavelets moved */
     u64 last_move;
     u64 num_left, left_cycle; /* wavelets that left the rectangle; when and where the first did */
+    u64 beyond_cycle; /* the first operation that went beyond its array; beyond_limit is 0 without one */
+    u32 beyond_pe, beyond_pc, beyond_byte, beyond_limit;
     u32 left_pe;
     u8 left_port, left_color, pad3[2];
     Console console;

@@ -166,7 +166,7 @@ INLINE int is_fabric(const Cursor *c) { return c->kind == DSD_FABRIC_IN || c->ki
  * other; `age_entries` keeps them there. */
 INLINE int is_due(const Entry *e, u64 now) { return (i32)((u32)now - e->ready) >= 0; }
 
-/* --- checked programs: an operation stays in the variable where it begins */
+/* --- checked programs: whether an operation stays in the variable where it begins */
 
 INLINE int is_checked(const Pe *pe) { return UNLIKELY(pe->image->num_limits != 0); }
 
@@ -195,8 +195,9 @@ static void span_of(const Cursor *c, u32 n, i64 span[2]) {
     }
 }
 
-static int stays_in_variables(Machine *m, Pe *pe, const Cursor *c, u32 n, u32 pc) {
-    for (int k = 0; k < 3 && n && n != NEVER32; k++) {
+/* Notes the first operation that does not: public programs go beyond an array and back. */
+static void note_extents(Machine *m, const Pe *pe, const Cursor *c, u32 n, u32 pc) {
+    for (int k = 0; k < 3 && n && n != NEVER32 && !m->beyond_limit; k++) {
         if ((c[k].kind != DSD_MEMORY && c[k].kind != DSD_SHAPED) || c[k].flags & OUT_INDEX) continue;
         const u32 found = variable_at(pe->image, c[k].address);
         if (!found) continue;
@@ -205,10 +206,12 @@ static int stays_in_variables(Machine *m, Pe *pe, const Cursor *c, u32 n, u32 pc
         const i64 start = (i64)c[k].address - (found >> 16);
         if (start + span[0] >= 0 && start + span[1] < (found & 0xffff)) continue;
         const i64 beyond = start + span[0] < 0 ? start + span[0] : start + span[1];
-        fail(m, pe, FAULT_EXTENT, pc, (u32)(i32)beyond, found);
-        return 0;
+        m->beyond_cycle = m->now;
+        m->beyond_pe = pe->number;
+        m->beyond_pc = pc;
+        m->beyond_byte = (u32)(i32)beyond;
+        m->beyond_limit = found;
     }
-    return 1;
 }
 
 /* The DSR that says how an operation runs, or 0 where the operation itself does. It is one of the
