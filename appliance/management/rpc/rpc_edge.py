@@ -74,7 +74,8 @@ _FIRST_SECONDS = 30.0
 _LEAST_BYTES_PER_SECOND = 1 << 18
 """A message has to arrive as if it were sent so fast, after so many seconds."""
 _STRANGER_SECONDS = 10.0
-"""How long a caller who has proved nothing may take instead, also to have a message read at all."""
+"""How long the one message of a caller who has proved nothing may take instead, also to be read at
+all. Not a stream's first: the client sleeps for ten seconds before its first beat."""
 _SILENT_SECONDS = 300.0
 """How long a stream of messages may be silent; clients beat every ten seconds."""
 
@@ -381,14 +382,13 @@ async def _read_within(context: _Any, seconds: float) -> _Any:
         timer.cancel()
 
 
-async def _stream_of(
-    requests: AsyncIterator[_Any], _: _Any, reader: "_Reader"
-) -> AsyncIterator[_Any]:
+async def _stream_of(requests: AsyncIterator[_Any], _: _Any, __: "_Reader") -> AsyncIterator[_Any]:
     """Return a stream of messages of which every one can be read and comes in its time."""
-    return _readable_stream(requests, reader.first_seconds)
+    return _readable_stream(requests)
 
 
-async def _readable_stream(requests: AsyncIterator[_Any], seconds: float) -> AsyncIterator[_Any]:
+async def _readable_stream(requests: AsyncIterator[_Any]) -> AsyncIterator[_Any]:
+    seconds = _FIRST_SECONDS
     while True:
         try:
             async with asyncio.timeout(seconds):
@@ -420,7 +420,7 @@ class _Reader(NamedTuple):
 
     @property
     def first_seconds(self) -> float:
-        """How long the first message may take, before its length counts."""
+        """How long a message may take, before its length counts."""
         return _STRANGER_SECONDS if self.is_stranger else _FIRST_SECONDS
 
 

@@ -1,6 +1,7 @@
 """A message that does not come in time ends its call with a sentence, and nothing else does."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -81,7 +82,10 @@ def test_a_caller_who_has_proved_nothing_holds_no_place_and_no_call_by_sending_n
     assert asyncio.run(run()) == "message"
 
 
-def test_a_stream_of_a_stranger_that_sends_nothing_ends(monkeypatch):
+def test_a_stream_that_sends_nothing_ends_but_not_before_a_clients_first_beat(monkeypatch):
+    assert rpc_edge._FIRST_SECONDS >= 3 * 10  # the client sleeps before it, on a machine in use
+    monkeypatch.setattr(rpc_edge, "_FIRST_SECONDS", 0.1)
+
     async def nothing():
         await asyncio.get_running_loop().create_future()
         yield
@@ -89,8 +93,10 @@ def test_a_stream_of_a_stranger_that_sends_nothing_ends(monkeypatch):
     async def run():
         calls = Calls(monkeypatch, is_stranger=True)
         messages = await _stream_of(nothing(), None, calls.reader)
+        began = time.monotonic()
         with pytest.raises(TooSlowError, match="Nothing has come for 0 seconds"):
             await anext(messages)
+        assert time.monotonic() - began > 0.09  # and not after a stranger's 0.01
 
     asyncio.run(run())
 
