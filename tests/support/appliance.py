@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,18 +57,10 @@ class Appliance:
     def try_command(self, *arguments: str, program: str) -> subprocess.CompletedProcess[str]:
         """Run `appliance` or `csctl` against it, whatever becomes of it."""
         environment = os.environ | {"CSCONFIG_PATH": str(self.config_path)}
+        words = ("-m", program, *arguments)
         if program == "appliance":
             words = ("-m", forked_appliance.NAME, *arguments, "--data-dir", str(self.data_dir))
-            return run_forked(words, environment=environment, timeout=COMMAND_SECONDS)
-        return subprocess.run(
-            [sys.executable, "-m", program, *arguments],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
+        return run_forked(words, environment=environment, timeout=COMMAND_SECONDS)
 
     def csctl(self, *arguments: str) -> str:
         """Run csctl against it and return standard output."""

@@ -1,18 +1,14 @@
 """Runs the public client's programs in the client's own environment."""
 
-import atexit
 import json
 import os
-import shutil
-import tempfile
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.support.forked import ForkedProcess, fork_server
+from tests.support.forked import ForkedProcess, directory, fork_server
 
 PROGRAMS = Path(__file__).parents[1] / "conformance" / "client"
 PRELOADED = (
@@ -59,12 +55,11 @@ def client_environment(venv: Path | None = None) -> dict[str, str]:
     return environment
 
 
-@cache
 def _pip_answers() -> str:
-    """Return the folder of what pip has answered the client in this process of tests."""
-    folder = tempfile.mkdtemp(prefix="wsc-pip-")
-    atexit.register(shutil.rmtree, folder)
-    return folder
+    """Return the folder of what pip has answered the client in this run of tests."""
+    folder = directory() / "pip"
+    folder.mkdir(exist_ok=True)
+    return str(folder)
 
 
 def _keeping_answers_of_pip(environment: dict[str, str]) -> dict[str, str]:

@@ -24,7 +24,10 @@ from tests.support.pod_programs import ForkedPodPrograms
 
 NAME = "tests.support.forked_appliance"
 ROOT = Path(__file__).parents[2]
-PRELOADED = ("grpc", "appliance.cli.serving", "appliance.cli.up", "appliance.cli.status", NAME)
+PRELOADED = (
+    *("grpc", "appliance.cli.serving", "appliance.cli.up", "appliance.cli.status", NAME),
+    "csctl.command_line.running",
+)
 _CONFIG = "CSCONFIG_PATH"
 """Variable by which `Appliance` finds its processes."""
 _SETTLED = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")}
@@ -78,7 +81,7 @@ class ForkedProgram(Program):
 def run_forked(
     words: Sequence[str], *, environment: Mapping[str, str], timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process that has imported management.
+    """Run a program in a process that has imported management and csctl.
 
     Args:
         words: `-m`, a module of this repository and its arguments.
