@@ -57,9 +57,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _try(drawn: Sequence[Mutant], reached: Reach) -> list[Tried]:
     trial.prepare()
     harmless = changing_nothing()
-    tried = []
+    tried: list[Tried] = []
+    checked: set[str] = set()
     for mutant in drawn:
         tests = _tests_of(mutant, reached)
+        if tests and (kind := Path(mutant.path).suffix) not in checked:
+            checked.add(kind)
+            trial.check(mutant, tests)
         outcome = trial.run(mutant, tests, seconds=_PATIENCE)
         each = Tried(mutant, len(tests), outcome, harmless.get(_key(mutant), ""))
         print(f"{mutant} {mutant.old!r} {mutant.new!r} {len(tests)} tests: {outcome}", flush=True)
