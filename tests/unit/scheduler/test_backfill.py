@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from appliance.core.cluster.jobs import JobType
 from appliance.scheduler.cycle import run_cycle
 from appliance.scheduler.policy import EASY, FIRST_COME, Policy
@@ -138,3 +140,11 @@ def test_a_large_gang_starts_within_its_bound_however_many_small_jobs_come():
             queue.remove(decision.job)
         now += HOUR / 2
     assert now <= Policy().max_wait_seconds[2] + 3 * HOUR
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_as_many_jobs_as_the_policy_says_are_tried_behind_a_blocked_one(depth):
+    short = [execute(f"s{n}", 1, sequence=2 + n, limit_seconds=HOUR / (10 + n)) for n in range(3)]
+    snapshot = cluster(5, BUSY, policy=Policy(backfill_depth=depth))
+    outcome = cycle(snapshot, [execute("large", 5, sequence=1), *short])
+    assert len(admitted(outcome)) == min(depth, 3)

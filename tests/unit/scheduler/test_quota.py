@@ -2,8 +2,11 @@
 
 import pytest
 
+from appliance.core.cluster.systems import NodeGroup
+from appliance.core.ids import WorkflowId
 from appliance.scheduler.admission import Reject
-from appliance.scheduler.snapshot import SessionQuota
+from appliance.scheduler.fair_share import Account
+from appliance.scheduler.snapshot import SessionQuota, WorkflowReservation
 from appliance.scheduler.waiting.wait_reasons import WaitReason
 from tests.support.scheduling import admitted, cluster, compile_, cycle, execute, held
 
@@ -74,3 +77,44 @@ def test_a_paused_session_is_the_reason_given():
     wait = cycle(snapshot, [execute("a", 1, session="lab")]).waits["a"]
     assert wait.kind is WaitReason.PAUSED
     assert wait.expected_start is None
+
+
+def kept_for(session):
+    return WorkflowReservation(
+        workflow=WorkflowId("w"),
+        systems=("s0", "s1"),
+        node_groups=("g0",),
+        account=Account(session, "ada"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("quota", "wants_group"),
+    [
+        pytest.param({"num_systems": 2, "borrow_limit": 0}, False, id="systems"),
+        pytest.param({"max_node_groups": 1}, True, id="node groups"),
+    ],
+)
+def test_what_a_workflow_keeps_counts_against_its_sessions_quota(quota, wants_group):
+    sessions = (SessionQuota(name="lab", **quota),)
+    groups = (NodeGroup(name="g0"), NodeGroup(name="g1"))
+    job = execute("a", 1, session="lab", num_node_groups=int(wants_group))
+    free = {"sessions": sessions, "node_groups": groups}
+    assert list(admitted(cycle(cluster(4, **free), [job]))) == ["a"]
+    others = cluster(4, reservations=(kept_for("shop"),), **free)
+    assert list(admitted(cycle(others, [job]))) == ["a"]
+    wait = cycle(cluster(4, reservations=(kept_for("lab"),), **free), [job]).waits["a"]
+    assert wait.kind is WaitReason.QUOTA
+
+
+def test_what_a_workflow_keeps_and_uses_counts_once():
+    quota = SessionQuota(name="lab", num_systems=3, borrow_limit=0, max_node_groups=2)
+    snapshot = cluster(
+        4,
+        held("x", "s0", session="lab"),
+        sessions=(quota,),
+        node_groups=(NodeGroup(name="g0"), NodeGroup(name="g1")),
+        reservations=(kept_for("lab"),),
+    )
+    job = execute("a", 1, session="lab", num_node_groups=1)
+    assert list(admitted(cycle(snapshot, [job]))) == ["a"]
