@@ -95,7 +95,7 @@ def integers_of_any_length_are_read(target: Target) -> str:
         stub = cluster_pb2_grpc.ClusterManagementStub(channel)
         asked = pb.GetJobRequest(job_id=target.job)
         for name in ("auth-uid", "auth-gid", "grpc-previous-rpc-attempts", "job-priority"):
-            for text in (digits, f"-{digits}", "1e999", "\u0664".encode().decode("latin-1")):
+            for text in (digits, f"-{digits}", "1e999", "0x10", "1_000", " 7 "):
                 metadata = ((name, text), *target.metadata())
                 code = _code(lambda m=metadata: stub.GetJob(asked, metadata=m, timeout=SECONDS))
                 if code in _BROKEN:

@@ -195,18 +195,26 @@ class SparseValues:
 
 
 def _pattern(packed: torch.Tensor, shape: MatrixShape, how: Encoded) -> Pattern:
-    """Return the pattern that bytes of MemoryX's say; of rows without a copy."""
+    """Return the pattern that bytes of MemoryX's say; of rows without a copy.
+
+    They may have crossed a network in plain text: nothing in them leads out of a matrix.
+
+    Raises:
+        ValueError: They say no pattern of the shape.
+    """
     if how.encoding is Encoding.BITMAP:
         return pattern_of_bits(
             packed, num_rows=shape.rows, num_columns=shape.columns, num_values=how.num_values
         )
     end = 8 * (shape.rows + 1)
-    return Pattern(
+    pattern = Pattern(
         num_rows=shape.rows,
         num_columns=shape.columns,
         offsets=packed[:end].view(torch.int64),
         columns=packed[end:].view(index_type(shape.columns)),
     )
+    pattern.verify()
+    return pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import torch
 
 from appliance.numerics.sparse.native.native_calls import (
     BitmapWork,
+    CheckWork,
     ConversionWork,
     MatrixRecord,
     TransposeWork,
@@ -88,12 +89,11 @@ class Pattern:
         Raises:
             ValueError: Offsets descend, or columns do not ascend in a row or are too large.
         """
-        offsets, columns = self.offsets, self.columns.to(torch.int64)
-        counts = offsets.diff()
-        if int(offsets[0]) != 0 or int(offsets[-1]) != self.num_values or bool((counts < 0).any()):
+        work = CheckWork(matrix=self.record(None), num_values=self.num_values)
+        functions().check(work)
+        if not work.are_offsets:
             raise ValueError(f"offsets of a pattern do not ascend from 0 to {self.num_values}")
-        places = self._rows() * self.num_columns + columns
-        if bool((columns >= self.num_columns).any()) or bool((places.diff() <= 0).any()):
+        if not work.are_columns:
             raise ValueError(
                 f"columns of a pattern do not ascend below {self.num_columns} in each row"
             )

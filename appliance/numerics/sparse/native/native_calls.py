@@ -92,6 +92,17 @@ class BitmapWork(ctypes.Structure):
     )
 
 
+class CheckWork(ctypes.Structure):
+    """`struct check_work` of products.h."""
+
+    _fields_ = (
+        ("matrix", MatrixRecord),
+        ("num_values", _INTEGER),
+        ("are_offsets", _INTEGER),
+        ("are_columns", _INTEGER),
+    )
+
+
 _FUNCTIONS = (
     "sparse_product",
     "sparse_pack",
@@ -100,6 +111,7 @@ _FUNCTIONS = (
     "sparse_fill",
     "sparse_take",
     "sparse_unpack",
+    "sparse_check",
 )
 
 
@@ -111,7 +123,7 @@ class Functions:
         addresses = compile_bitcode(bitcode, _FUNCTIONS)
         self._product, self._pack, self._sampled, *alone = addresses
         self._call = ctypes.CFUNCTYPE(None, _ADDRESS)
-        self._transpose, self._fill, self._take, self._unpack = map(self._call, alone)
+        self._transpose, self._fill, self._take, self._unpack, self._check = map(self._call, alone)
 
     def product(self, work: ProductWork, num_threads: int) -> None:
         """Compute what is described, block by block of samples."""
@@ -141,6 +153,10 @@ class Functions:
         """Write offsets and columns of a bitmap; return whether it has as many ones as it ought."""
         self._unpack(ctypes.addressof(work))
         return bool(work.is_whole)
+
+    def check(self, work: CheckWork) -> None:
+        """Say whether offsets and columns of a pattern are right."""
+        self._check(ctypes.addressof(work))
 
     def _share(self, address: int, work: ctypes.Structure, num_threads: int) -> None:
         share = share_work() if num_threads > 1 else None

@@ -379,3 +379,34 @@ void sparse_unpack(struct bitmap_work *work)
 		offsets[++row] = count;
 	work->is_whole = count == work->num_values;
 }
+
+/* Whether columns ascend in each row and end below the matrix's, with offsets that are right. */
+#define ASCEND(INDEX)                                                                              \
+	do {                                                                                       \
+		const INDEX *columns = w->columns;                                                 \
+		for (int64_t row = 0; row < w->num_rows; row++) {                                  \
+			int64_t first = w->offsets[row], end = w->offsets[row + 1], wrong = 0;     \
+			_Pragma("clang loop vectorize(enable)")                                    \
+			for (int64_t i = first + 1; i < end; i++)                                  \
+				wrong |= columns[i - 1] >= columns[i];                             \
+			if (wrong || (first < end && columns[end - 1] >= w->num_columns))          \
+				return;                                                            \
+		}                                                                                  \
+	} while (0)
+
+void sparse_check(struct check_work *work)
+{
+	const struct matrix *w = &work->matrix;
+	work->are_offsets = work->are_columns = 0;
+	if (w->offsets[0] != 0 || w->offsets[w->num_rows] != work->num_values)
+		return;
+	for (int64_t row = 0; row < w->num_rows; row++)
+		if (w->offsets[row] > w->offsets[row + 1])
+			return;
+	work->are_offsets = 1;
+	if (w->is_long)
+		ASCEND(uint32_t);
+	else
+		ASCEND(uint16_t);
+	work->are_columns = 1;
+}

@@ -88,4 +88,10 @@ struct bitmap_work {
 	int64_t is_whole; /* set if there were as many */
 };
 
+struct check_work {
+	struct matrix matrix; /* without values */
+	int64_t num_values;
+	int64_t are_offsets, are_columns; /* set if they are right */
+};
+
 #endif
