@@ -30,13 +30,14 @@ def main() -> int:
         for row in run_rows():
             num_tried += 1
             num_succeeded += bool(row.how)
-            _tell(row.attack, row.how)
+            _tell(row.attack, row.how, is_skipped=row.is_skipped)
     print(f"{num_tried} attacks, {num_succeeded} succeeded")
     return 1 if num_succeeded else 0
 
 
-def _tell(attack_: str, how: str) -> None:
-    print(f"{'SUCCEEDED' if how else 'refused  '} {attack_}{': ' + how if how else ''}", flush=True)
+def _tell(attack_: str, how: str, *, is_skipped: bool = False) -> None:
+    what = "SUCCEEDED" if how else "not tried" if is_skipped else "refused  "
+    print(f"{what} {attack_}{': ' + how if how else ''}", flush=True)
 
 
 if __name__ == "__main__":

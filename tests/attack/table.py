@@ -5,7 +5,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "security.md"
 NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
 
+_SKIPPED = "skipped"
 _HEADS = ("| attack |", "| promise |", "| entry point |")
 
 
@@ -24,11 +25,13 @@ class Row:
         attack: Its first column.
         tests: Files below `tests/` and names of tests.
         how: Which test failed; empty if none did.
+        is_skipped: Whether none could be run here.
     """
 
     attack: str
     tests: tuple[tuple[str, str], ...]
     how: str = ""
+    is_skipped: bool = False
 
 
 def rows(section: str = "## Attacks") -> list[Row]:
@@ -51,8 +54,10 @@ def run_rows() -> Iterator[Row]:
         names = {name for row in attacks for file, name in row.tests if file == path}
         outcomes |= _outcomes(path, names)
     for row in attacks:
-        failed = [f"{test[1]} {outcomes[test]}" for test in row.tests if outcomes[test]]
-        yield Row(attack=row.attack, tests=row.tests, how=", ".join(failed))
+        told = {test: outcomes[test] for test in row.tests}
+        failed = [f"{test[1]} {what}" for test, what in told.items() if what not in ("", _SKIPPED)]
+        is_skipped = set(told.values()) == {_SKIPPED}
+        yield replace(row, how=", ".join(failed), is_skipped=is_skipped)
 
 
 def _outcomes(path: str, names: set[str]) -> dict[tuple[str, str], str]:
@@ -68,6 +73,13 @@ def _outcomes(path: str, names: set[str]) -> dict[tuple[str, str], str]:
     found = {}
     for name in names:
         mine = [case for case in cases if case.get("name", "").split("[")[0] == name]
-        failed = any(case.find(kind) is not None for case in mine for kind in ("failure", "error"))
-        found[path, name] = "failed" if failed else "" if mine else "did not run"
+        found[path, name] = _outcome(mine)
     return found
+
+
+def _outcome(cases: list[ET.Element]) -> str:
+    if any(case.find(kind) is not None for case in cases for kind in ("failure", "error")):
+        return "failed"
+    if not cases:
+        return "did not run"
+    return _SKIPPED if all(case.find("skipped") is not None for case in cases) else ""
