@@ -34,7 +34,7 @@ SEED ?= 2026
 # How many damaged CSL program files `make fuzz` runs.
 PROGRAMS ?= 100000
 
-.PHONY: help setup hooks client releases notebook sdk-client test-csl test-releases test-modelzoo demo test test-all processes check lint types layers deps unit unit-all fuzz attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup hooks client releases notebook sdk-client test-csl test-csl-world test-releases test-modelzoo demo test test-all processes check lint types layers deps unit unit-all fuzz attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -118,6 +118,9 @@ processes: $(PREPARED) $(RELEASE_CLIENTS) ## The part of make test-all that star
 
 test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
 	$(PY) -m tests.support.csl_examples "$(EXAMPLES)"
+
+test-csl-world: $(INSTALLED) ## Compile and run public CSL programs of others: make test-csl-world DIR=...
+	$(PY) -m tests.support.csl_world "$(DIR)"
 
 test-releases: $(TOOLS) $(RELEASE_CLIENTS) ## The tests of the real client with every release that is served (hours); RELEASES="2.9.0": with some
 	status=0; for release in $(RELEASES); do echo "== $$release"; \
