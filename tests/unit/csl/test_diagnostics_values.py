@@ -100,8 +100,8 @@ AT_THE_TOP = [
     ("const T = union { p: u16, q: i16 }; var z: T;",
      "const T = union { p: u16, q: *u16 };\nconst z = $$T{ .p = 1 };", "has fields whose bits are not known at compile time"),
     ("const z = [2]u16{ 1, 2 };", "const z = [1]u16{ $$.p = 1 };", "an element of an array has no name"),
-    ("extern fn there(k: u16) void;", "extern fn there(k: u16) void;\ncomptime { $$there(1); }", "function 'there' is only declared"),
-    ("extern fn there() void;", "extern fn there() void;\ncomptime { @export_symbol($$there, \"main\"); }", "is only declared"),
+    ("fn there(k: u16) void;", "fn there(k: u16) void;\ncomptime { $$there(1); }", "function 'there' is only declared"),
+    ("fn there() void;", "fn there() void;\ncomptime { @export_symbol($$there, \"main\"); }", "is only declared"),
     # Calls and modules.
     ("inline fn deep(k: u16) u16 { return k; }",
      "inline fn deep(k: u16) u16 { return $$deep(k + 1); }\nfn user() void { x = deep(x); }\ncomptime { const u: *const fn () void = &user; @set_teardown_handler(user, red); }",

@@ -26,6 +26,8 @@ const fin = @get_dsd(fabin_dsd, .{ .extent = 5, .input_queue = in_queue });
 const fout = @get_dsd(fabout_dsd, .{ .extent = 5, .output_queue = out_queue, .fabric_color = c });
 const ma = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{5} -> a[2 * i + 1] });
 const done = @get_local_task_id(9);
+task finish() void {}
+comptime { @bind_local_task(finish, done); }
 """
 BOUND = "task ended() void {}\ncomptime { @bind_local_task(ended, done); }\n"
 

@@ -38,7 +38,7 @@ def test_the_type_of_the_option_is_that_of_the_name(half: str) -> None:
 def test_numbers_round_at_compile_time_as_at_run_time(half: str) -> None:
     for name in FORMATS:
         for number in (6.0, 1.001, 1 / 3, -65504.0, 1e-7, 3e38, -2e5, 1e-45, 0.0):
-            body = f"@comptime_print(@bitcast(u16, @as({name}, {number!r})));"
+            body = f"@comptime_print(@bitcast(u16, @as({name}, @as(f32, {number!r}))));"
             assert printed(body, fp16_format=half) == [str(encode_float(number, 16, name))]
     assert printed("@comptime_print(@bitcast(u16, @as(cb16, 6.0)));") == [str(0x5900)]
 

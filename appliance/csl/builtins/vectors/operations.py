@@ -102,6 +102,7 @@ def _operation(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> V
     settings.finish(OPTIONS)
     _check_shapes(values, node, frame)
     _check_async(values, configured, node, frame)
+    _check_length(values, signature, node, frame)
     operands = tuple(
         [_operand(value, at, signature, node, frame) for at, value in enumerate(values)]
     )
@@ -204,6 +205,15 @@ def _check_async(
         frame.fail(node, "'.async' needs a fabric DSD or a DSR among the operands")
 
 
+def _check_length(
+    values: list[Value], signature: _Signature, node: tree.BuiltinCall, frame: Frame
+) -> None:
+    """The operand whose length counts, the first source or else the destination, fits its array."""
+    at = next((at for at, value in enumerate(values) if at and is_stepping(value.type)), 0)
+    wanted = _scalar_type(signature, at) if at else signature.destination
+    check_extent(values[at], t.size_of(wanted), node.arguments[at], frame)
+
+
 def _operand(
     value: Value, at: int, signature: _Signature, node: tree.BuiltinCall, frame: Frame
 ) -> DsdOperand:
@@ -215,8 +225,7 @@ def _operand(
         found: DsdOperand = value.value
         return found
     if isinstance(type_, t.DsdType):
-        wanted = signature.destination if at == 0 else _scalar_type(signature, at)
-        return _descriptor(value, t.size_of(wanted), where, frame)
+        return _scalar(value, where, frame)
     if isinstance(type_, t.PointerType):
         target = type_.target.element if isinstance(type_.target, t.ArrayType) else type_.target
         wanted = signature.destination if at == 0 else _scalar_type(signature, at)
