@@ -132,7 +132,7 @@ var buffer: [32]u32;
 const queue = @allocate_fifo(buffer, .{{ .activate_push = pushed }});
 task pushed() void {{ @mov32(fout, queue, .{{ .async = true }}); }}
 fn main() void {{ @mov32(queue, fin, .{{ .async = true }}); }}
-comptime {{ @bind_local_task(pushed, done); @export_symbol(main); }}"""
+comptime {{ @bind_local_task(pushed, @get_local_task_id(10)); @export_symbol(main); }}"""
     code = check_right(source)
     (fifo,) = code.fifos
     assert (fifo.name, fifo.num_elements, fifo.element_bytes) == ("queue", 32, 4)
