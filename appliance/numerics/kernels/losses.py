@@ -24,10 +24,13 @@ def _sparse_softmax_cross_entropy(node: Node, types: Sequence[TensorType]) -> Ke
         (loss, gradient), (logits, labels) = outs, operands
         chosen = labels.unsqueeze(axis).long()
         ignored = chosen == IGNORED_LABEL
-        has_ignored = bool(ignored.any())
+        # What labels say is read here alone: a device would be waited for, and checks them itself.
+        is_here = labels.device.type == "cpu"
+        has_ignored = not is_here or bool(ignored.any())
         if has_ignored:
             chosen = chosen.masked_fill(ignored, 0)
-        _check_labels(chosen, logits.shape[axis])
+        if is_here:
+            _check_labels(chosen, logits.shape[axis])
         # As large as logits: the largest tensor of most plans is not made twice.
         if gradient.is_contiguous():
             log_softmax(logits, axis, False, out=gradient)

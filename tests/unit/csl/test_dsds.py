@@ -29,7 +29,6 @@ const done = @get_local_task_id(9);
 task finish() void {}
 comptime { @bind_local_task(finish, done); }
 """
-BOUND = "task ended() void {}\ncomptime { @bind_local_task(ended, done); }\n"
 
 
 def operations(body: str, top: str = "") -> list[object]:
@@ -70,7 +69,7 @@ fn main() void {{ @fmovs(walk, @as(f32, 1.0)); }} comptime {{ @export_symbol(mai
 
 def test_an_operation_names_its_operands() -> None:
     body = "@fmacs(ma, ma, fin, s, .{ .async = true, .activate = done, .index = 3 });"
-    found = operations(body, BOUND)[-1]
+    found = operations(body)[-1]
     assert isinstance(found, DsdOperation)
     assert found.op == "fmacs"
     assert isinstance(found.operands[2], DescriptorConstant)
@@ -117,7 +116,7 @@ def test_dsrs_are_loaded_and_used() -> None:
 @load_to_dsr(src, fin, .{ .async = true, .activate = done });
 @fmovs(dest, src, .{ .async = true });
 """
-    first, second, third = operations(body, top + BOUND)
+    first, second, third = operations(body, top)
     assert isinstance(first, LoadDsr)
     assert first.save_address
     assert isinstance(second, LoadDsr)
