@@ -13,7 +13,11 @@ from appliance.fabric.errors import FabricError, UnknownSymbolError
 from appliance.fabric.native.loader import Kernel
 from appliance.fabric.symbols import SymbolTable
 
-_WIDTH = re.compile(r"(\d+)$")
+_NUMBER = re.compile(r"(?:^|[^\w.])(?:[iuf]|bf|cb)(\d+)$")
+"""Type of numbers at the end of an exported pointer's type."""
+
+_WORD_BITS = 16
+"""Bits of the narrowest slot in memory."""
 """Bits of the elements at the end of an exported type, as in `[*]f32`."""
 
 
@@ -82,12 +86,15 @@ class Memories:
             UserError: They are, or there is no such symbol.
         """
         symbol = self.symbols.rpc(command.symbol, "Var")
-        width = _WIDTH.search(symbol.type)
-        if width is not None and int(width[1]) != command.bits:
+        number = _NUMBER.search(symbol.type)
+        if number is None:
+            return
+        slot = _WORD_BITS if int(number[1]) <= _WORD_BITS else 2 * _WORD_BITS
+        if slot != command.bits:
             raise FabricError(
                 f"A copy of {command.bits}-bit elements does not fit {symbol.name!r}, which is "
                 f"exported as '{symbol.type}'.",
-                hint=f"Copy with MEMCPY_{width[1]}BIT.",
+                hint=f"Copy with MEMCPY_{slot}BIT.",
             )
 
     def copy(self, command: CopyIn | CopyOut) -> NDArray[np.uint32] | None:

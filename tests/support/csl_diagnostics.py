@@ -122,7 +122,7 @@ def calls_of(module: ModuleType) -> Iterator[Callable[[], None]]:
         rows = [[_named(mark.args[0], row) for row in mark.args[1]] for mark in marks]
         for row in itertools.product(*rows):
             fields = {key: value for each in row for key, value in each.items()}
-            wanted = set(code.co_varnames[: code.co_argcount])
+            wanted = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
             if wanted == {"monkeypatch"}:
                 yield lambda function=function: _patched(function)
             elif wanted == set(fields):

@@ -1,5 +1,7 @@
 """Builds small typed programs by hand, for tests of the machine alone."""
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from appliance.csl.program import (
@@ -142,6 +144,14 @@ class ClassBuilder:
         )
 
 
+def _exported_type(classes: Sequence[CodeClass], name: str) -> str:
+    """Return the type of a symbol, as the layout would have exported it."""
+    for variable in itertools.chain.from_iterable(each.variables for each in classes):
+        if variable.name == name:
+            return f"*{variable.element}"
+    return ""
+
+
 def program(
     classes: tuple[CodeClass, ...],
     *,
@@ -158,7 +168,10 @@ def program(
     routings = routes or ((),) * count
     names = sorted({(e.name, e.function is not None) for c in classes for e in c.exports})
     symbols = tuple(
-        RpcSymbol(n, "Func" if is_function else "Var", name, "*f32", False, (), None, AT)
+        RpcSymbol(
+            *(n, "Func" if is_function else "Var", name, _exported_type(classes, name)),
+            *(False, (), None, AT),
+        )
         for n, (name, is_function) in enumerate(names)
     )
     return Program(

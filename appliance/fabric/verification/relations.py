@@ -29,6 +29,7 @@ from appliance.csl.program import (
     Grid,
     Handler,
     InitialDsrLoad,
+    InitialService,
     Intrinsic,
     LoadDsr,
     Map,
@@ -189,7 +190,7 @@ def _map_input(_: Scope, entry: MapInput) -> str:
     return "an input of @map that never steps" if is_stepped and not entry.steps else ""
 
 
-def _intrinsic(_: Scope, instruction: Intrinsic) -> str:
+def _intrinsic(_: Scope, instruction: Intrinsic | InitialService) -> str:
     inside = INTRINSICS[instruction.name].split("(", 1)[1].split(")", 1)[0]
     takes, given = len(inside.split(",")) if inside else 0, len(instruction.arguments)
     return (
@@ -303,6 +304,7 @@ RELATIONS: dict[type, Relation] = {
     Fifo: _fifo,
     Handler: _handler,
     Intrinsic: _intrinsic,
+    InitialService: _intrinsic,
     CodeClass: _code_class,
     RoutingClass: _routing,
     Grid: _grid,

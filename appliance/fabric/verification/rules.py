@@ -31,6 +31,7 @@ from appliance.csl.program import (
     Grid,
     Handler,
     HostStream,
+    InitialService,
     Intrinsic,
     Jump,
     Load,
@@ -241,11 +242,11 @@ RULES: dict[type, dict[str, Rule]] = {
         "function": Below("functions"),
         "stream": _COLOR,
     },
+    InitialService: {"name": OneOf(frozenset(SERVICES)), "arguments": Between(0, _LONG)},
     CodeClass: {
         "file": FREE,
         "parameters": FREE,
         "fifos": AtMost(_MOST_FIFOS),
-        "config_writes": _EXTENTS,
         "memory_end": Between(0, _MEMORY),
     },
     # --- placement

@@ -26,6 +26,7 @@ from appliance.csl.program import (
     Fifo,
     FunctionAddress,
     HostStream,
+    InitialService,
     Instruction,
     Intrinsic,
     Load,
@@ -94,7 +95,7 @@ def _rest() -> Program:
     built.exports.append(Export("stream", None, None, 4))
     built.extra["symbols"] = (MemorySymbol("data", 0),)
     built.extra["blocked"] = (Blocked(TargetKind.LOCAL_TASK, 9),)
-    built.extra["config_writes"] = ((0x7F20, 1),)
+    built.extra["initial_services"] = (InitialService("config_write", (0x7F20, 1)),)
     made = program((built.build(),))
     stream = RpcSymbol(9, "Stream", "stream", "u32", False, (), 4, AT)
     streams = (HostStream("h2d", 1, 4),)
