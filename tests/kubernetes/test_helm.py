@@ -27,7 +27,7 @@ from appliance.core.clock import SystemClock
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
-from tests.support.kube_server import CRDS, ROOT, account_token, find_tool, new_namespace
+from tests.support.kube_server import CHART, ROOT, account_token, find_tool, new_namespace
 from tests.support.management import new_job
 from tests.support.waiting import wait_until
 
@@ -130,7 +130,7 @@ class PlayedManagement:
 
 
 def test_install_upgrade_rollback_uninstall(kube, admin, helm, tmp_path):
-    chart = str(CRDS.parent)
+    chart = str(CHART)
     helm("install", RELEASE, chart)
     first = admin.find(DEPLOYMENT, NAME)
     assert parse_options(settings_of(admin), source="the chart").placement_seconds == 300

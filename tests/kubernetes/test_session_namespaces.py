@@ -39,7 +39,7 @@ from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
 from tests.support.kube_server import (
-    CRDS,
+    CHART,
     account_token,
     chart_rules,
     find_tool,
@@ -99,7 +99,7 @@ def helm(kube, own, tmp_path):
 def api(kube, own, team, helm):
     """The cluster as management sees it once the chart has mapped session research."""
     value = f"sessions.research.namespace={team.namespace}"
-    done = helm("install", RELEASE, str(CRDS.parent), given=(value,))
+    done = helm("install", RELEASE, str(CHART), given=(value,))
     assert done.returncode == 0, done.stderr
     yield kube.as_account(own.namespace, account_token(own, NAME))
     for kind in ("clusterrole", "clusterrolebinding"):
@@ -267,7 +267,7 @@ def test_what_a_quota_refuses_is_the_job_s_message_until_there_is_room(harness, 
 
 
 def test_a_namespace_stays_while_jobs_run_there(harness, own, team, helm):
-    chart, other = str(CRDS.parent), "sessions.research.namespace=elsewhere"
+    chart, other = str(CHART), "sessions.research.namespace=elsewhere"
     with FakeNodes(team) as nodes:
         job = harness.submit(new_job("wsjob-a", session="research"))
         wait_until(lambda: len(nodes.started) == 2, seconds=120, what="running pods")

@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("WSC_KUBE_CACHE", Path.home() / ".cache/wsc"))
 SERVER_DIR = CACHE / "kube-apiserver-1.20.2"
 TOOLS = CACHE / "kube-tools" / "bin"
-CRDS = ROOT / "helm/wsc-appliance/files/crds"
+CHART = ROOT / "helm/wsc-appliance"
+CRDS = CHART / "files/crds"
 ADMIN_TOKEN = "admin-of-the-tests"
 _START_SECONDS = 300.0
 
@@ -260,7 +261,7 @@ def chart_rules(*arguments: str) -> list[dict]:
     assert program, "helm is missing: deploy/setup.sh kube-tools"
     text = subprocess.run(
         [
-            *(program, "template", "test", str(CRDS.parent)),
+            *(program, "template", "test", str(CHART)),
             *("--show-only", "templates/rbac.yaml", *arguments),
         ],
         check=True,

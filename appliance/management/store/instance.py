@@ -147,7 +147,7 @@ class Instance:
     def write_state(self, state: InstanceState) -> None:
         """Let others know of this appliance."""
         text = json.dumps(asdict(state), indent=1) + "\n"
-        replace_file(self._state_path, text.encode(), mode=0o666)
+        replace_file(self._state_path, text.encode(), mode=0o644)
 
     def find_state(self) -> InstanceState | None:
         """Return what the running, or last, appliance said; None if nothing, or it is damaged."""

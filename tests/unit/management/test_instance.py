@@ -147,3 +147,14 @@ def test_a_state_that_we_did_not_write_is_none(tmp_path, change):
     fields = json.loads((tmp_path / "appliance.json").read_text())
     (tmp_path / "appliance.json").write_text(json.dumps({**fields, **change}))
     assert Instance(tmp_path).find_state() is None
+
+
+def test_what_an_appliance_said_is_believed_where_a_group_shares_its_files(tmp_path):
+    """Nodes with agents and containers share theirs, so that what is written is the group's too."""
+    state = InstanceState(pid=1, num_systems=1, **WORDS)
+    before = os.umask(0o007)
+    try:
+        Instance(tmp_path).write_state(state)
+    finally:
+        os.umask(before)
+    assert Instance(tmp_path).find_state() == state
