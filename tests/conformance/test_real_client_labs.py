@@ -94,7 +94,7 @@ def test_a_lab_runs_as_it_is_and_shows_what_it_promises(
     assert len(pictures) == 1
     assert size_of(pictures[0]) == SLIDE
     if name == "1_weight_streaming":
-        assert re.search(r"forward: [1-9][\d,]* bytes of weights in, 4 of gradients out", text)
+        assert re.search(r"forward: [1-9][\d,]* bytes of weights in, 8 of gradients out", text)
         assert re.search(r"backward: [1-9][\d,]* bytes of weights in, [1-9][\d,]* of gradi", text)
 
 

@@ -97,8 +97,17 @@ def program_step(
         fixed_bytes=memory.fixed_bytes,
         stage_bytes_per_sample=memory.stage_bytes,
         waiting=_waiting(memory),
-        num_segments=len(segments(plan)) if plan.layer_steps else 1,
+        num_segments=_num_segments(plan),
     )
+
+
+def _num_segments(plan: Plan) -> int:
+    """Return how often the pipeline fills within a step.
+
+    What is summed before anything is loaded, as the number of labels that count, is known before.
+    """
+    filled = [any(plan.layer_steps[index].loads for index in part) for part in segments(plan)]
+    return max(sum(filled), 1)
 
 
 def _waiting(memory: PlanMemory) -> tuple[tuple[float, float], ...]:

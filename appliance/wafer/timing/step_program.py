@@ -30,7 +30,8 @@ class StepProgram:
         stage_bytes_per_sample: What all layer steps side by side keep on the wafer for each sample.
         waiting: What outlives its layer step, as (bytes per sample, layer steps that it waits);
             infinitely many where it waits for the whole batch.
-        num_segments: Parts of the step between which all samples wait for a sum over the batch.
+        num_segments: Parts of the step between which all samples wait for a sum over the batch,
+            without one before anything is loaded.
     """
 
     name: str

@@ -1,5 +1,6 @@
 """What a plan needs of the wafer, and how many samples are therefore computed at a time."""
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from appliance.compiler.pipeline import compile_program, plan_key
 from appliance.compiler.wafer_memory import limit_memory
 from appliance.core.errors import ProgramError
-from appliance.core.plans.micro_batches import UNLIMITED, WaferLimits
+from appliance.core.plans.micro_batches import UNLIMITED, WaferLimits, segments
 from appliance.core.plans.plan import Execution, Precision
 from appliance.wafer.timing.pipelined import resident_need
 from appliance.wafer.timing.plan_memory import plan_memory
@@ -63,6 +64,14 @@ def test_what_a_later_segment_reads_waits_for_the_whole_share():
     assert held["h"].waits_for_batch
     assert held["h"].waiting_samples(100) == 100
     assert program_step(split).num_segments == 2
+
+
+def test_the_number_of_labels_is_known_before_the_pipeline_fills():
+    sample = Path(__file__).parents[2] / "conformance" / "samples" / "gpt_adamw.mlir.gz"
+    text = gzip.decompress(sample.read_bytes()).decode()
+    counting = compile_program(text, batch_size=4, precision=Precision.F32)
+    assert len(segments(counting)) == 2
+    assert program_step(counting).num_segments == 1
 
 
 @pytest.mark.parametrize(("samples", "found"), [(1, 1), (2.5, 2), (4, 4), (6, None), (60, None)])
