@@ -28,6 +28,19 @@ def let_in(listener: socket.socket) -> None:
     listener.listen()
 
 
+def listen_for_front(management: Management) -> socket.socket | None:
+    """Return a socket at which early callers of the clients' one port wait; None without TLS."""
+    services = management.services
+    if services.tls is None:
+        return None
+    path = services.options.rest_socket
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    return listener
+
+
 def http_config(
     app: ASGIApp, tls: Certificates | None, see: Callable[[socket.socket], Accepted]
 ) -> uvicorn.Config:
@@ -56,9 +69,19 @@ def http_config(
 
 
 async def serve_rest(
-    management: Management, listener: socket.socket, is_ended: asyncio.Event
+    management: Management,
+    listener: socket.socket,
+    front: socket.socket | None,
+    is_ended: asyncio.Event,
 ) -> None:
-    """Serve until the end is asked for."""
+    """Serve until the end is asked for.
+
+    Args:
+        management: What is served.
+        listener: Where people connect to.
+        front: See `listen_for_front`.
+        is_ended: Asks for the end.
+    """
     services = management.services
     rest, tls = create_app(services, hosts=management.rest_hosts), services.tls
     install_pages(rest)
@@ -70,7 +93,7 @@ async def serve_rest(
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
     serving = asyncio.create_task(server._serve(sockets=[listener]))
-    async with _behind_the_front(server, services.options.rest_socket):
+    async with _behind_the_front(server, front):
         await is_ended.wait()
         services.estimates.close()
         services.feed.close()  # or open streams would keep the server from ending
@@ -79,17 +102,19 @@ async def serve_rest(
 
 
 @asynccontextmanager
-async def _behind_the_front(server: uvicorn.Server, path: Path) -> AsyncIterator[None]:
+async def _behind_the_front(
+    server: uvicorn.Server, front: socket.socket | None
+) -> AsyncIterator[None]:
     """With TLS, serve also the connections that the clients' one port passes on."""
     config = server.config
-    if not config.is_ssl:
+    if front is None:
         yield
         return
-
+    path = Path(front.getsockname())
     make = cast("Callable[..., asyncio.Protocol]", config.http_protocol_class)
     connection = partial(make, config=config, server_state=server.server_state, app_state={})
     loop = asyncio.get_running_loop()
-    inner = await loop.create_unix_server(connection, path, ssl=config.ssl)
+    inner = await loop.create_unix_server(connection, sock=front, ssl=config.ssl)
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ import typer
 
 from appliance.cli.options.data_dir import print_state
 from appliance.cli.programs_to_run import Program, program_of
-from appliance.cli.rest_shell import let_in, serve_rest
+from appliance.cli.rest_shell import let_in, listen_for_front, serve_rest
 from appliance.core.clock import SystemClock
 from appliance.core.dataclass_json import from_json
 from appliance.core.errors import WscError
@@ -134,10 +134,11 @@ async def _run_alone(
             # Not before, or an earlier one's ports would not be taken by the next.
             afterwards.callback(instance.clear_state)
             let_in(listener)
+            front = listen_for_front(management)
             state = _state_of(management, rest, listener)
             instance.write_state(state)
             _announce(state, ready_descriptor)
-            await serve_rest(management, listener, is_ended)
+            await serve_rest(management, listener, front, is_ended)
 
 
 def _rest_url(options: ManagementOptions, listener: socket.socket) -> str:

@@ -14,6 +14,8 @@ MAX_CHARACTERS = 300
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:: .*)?")
+_END = re.compile(r"(?P<end>.* (?:ended with exit code|was ended by signal) \d+)\.")
+"""The last line of a program's output, as pods add it."""
 _OTHERS = re.compile(
     r"/(?:site|dist)-packages/|/lib/python3[^/]*/|^<|/torch/|"
     r"/(?:appliance|workers)/(?:user_code|pods|coordinator|input|driver)/"
@@ -37,7 +39,7 @@ class Cause:
 def cause_of(text: str) -> Cause:
     """Return the cause that a text names, which may end with a traceback."""
     whole = text.strip()
-    line = shortened(_of_traceback(whole) or _first_line(whole))
+    line = shortened(_of_traceback(whole) or _of_program(whole) or _first_line(whole))
     return Cause(line=line, detail="" if line == whole else whole)
 
 
@@ -71,6 +73,14 @@ def _of_traceback(text: str) -> str:
     said = f"{exception} (at {frame})" if frame else exception
     who = _first_line(text.partition(_TRACEBACK)[0]).rstrip(":")
     return f"{who}: {said}" if who else said
+
+
+def _of_program(text: str) -> str:
+    """Return how a program ended, and its last words; empty if a text does not end with that."""
+    output, _, last = text.rpartition("\n")
+    found = _END.fullmatch(last.strip())
+    words = last_words(output)
+    return f"{found['end']}: {words}" if found and words else ""
 
 
 def _read(lines: Sequence[str]) -> tuple[list[tuple[str, str]], str]:

@@ -104,7 +104,9 @@ def test_postgresql_is_set_up_and_used_as_the_page_says(home):
             replaced={"/etc/wafer/pgpass": str(home / "pgpass"), "@host:5432": "@"},
         )
         options = home.glob(".local/share/wafer-appliance/database.url")
-        assert [path.read_text().strip() for path in options] == ["postgresql+psycopg://wsc@/wsc"]
+        assert [path.read_text().splitlines()[0] for path in options] == [
+            "postgresql+psycopg://wsc@/wsc"
+        ]
 
 
 @pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip())

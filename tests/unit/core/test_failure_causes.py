@@ -80,3 +80,19 @@ def test_a_long_cause_keeps_its_beginning_and_its_place(length):
 )
 def test_the_last_words_of_a_program_are_its_last_error_or_its_last_line(output, words):
     assert last_words(output) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "no such kernel\n'run 7' ended with exit code 7.",
+            "'run 7' ended with exit code 7: no such kernel",
+        ),
+        ("a\nb\n\n'run' was ended by signal 9.\n", "'run' was ended by signal 9: b"),
+        ("'run' ended with exit code 7.", "'run' ended with exit code 7."),
+        ("one\nit ended with exit code 7. So it is.", "one"),
+    ],
+)
+def test_a_program_is_told_with_its_end_and_its_last_words(text, line):
+    assert cause_of(text).line == line
