@@ -56,7 +56,7 @@ SHAPES: dict[str, Shape] = {
 share the batch."""
 
 SMALL_SHAPES: dict[str, Shape] = {
-    name: CnnShape(width=8, stages=2, depth=1, batch_size=4, image_size=8)
+    name: CnnShape(width=32, stages=2, depth=1, batch_size=4, image_size=8)
     if isinstance(shape, CnnShape)
     else replace(shape, width=64, depth=2, heads=2, seq_len=16)
     for name, shape in SHAPES.items()

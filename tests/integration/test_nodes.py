@@ -209,7 +209,7 @@ def test_nothing_runs_of_a_gang_that_one_node_refuses(cluster):
     with come_back(cluster.second), joined_nodes(blind):
         job = cluster.appliance.submit_execute(2)
         message = cluster.wait_failed(job)
-        assert f"the work directory {jobs}/{job} of {job}-chief-1 is not there" in message
+        assert "-chief-1 is not there, or may not be written" in message
         assert "node 'csx-2' refuses" in message
         cluster.assert_nothing_left(job)
         assert not list((jobs / job).glob("logs/*"))

@@ -162,7 +162,7 @@ def test_a_job_that_its_client_works_with_fails_and_says_why(admin, harness, nod
     message = status_of(admin, job)["message"]
     assert f"[{coordinator}]: exited with code 143" in message
     assert "it was evicted, as by a drain of its node" in message
-    assert message.endswith(HOW_TO_GO_ON)
+    assert message.endswith(HOW_TO_GO_ON.partition("; ")[2])  # the middle of a long one gives way
 
 
 @pytest.mark.parametrize("on_drain", [OnDrain.FAIL, OnDrain.WAIT])
