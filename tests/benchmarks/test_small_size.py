@@ -24,7 +24,7 @@ OTHERS = {
     "wafer": ((), 50),
     "csl": (("--small",), 12),
     "queue_simulator": (("--jobs", "300", "--queued", "300", "--processes", "1"), 3),
-    "queue_throughput": (("--jobs", "20", "--queued", "1000", "--no-slurm"), 3),
+    "queue_throughput": (("--jobs", "20", "--queued", "5000", "--no-slurm"), 3),
 }
 """Arguments and number of lines of what is no part of `engine_bars`."""
 ELSEWHERE = {
