@@ -143,7 +143,9 @@ def private_engine(root: str, *arguments: str, prefix: Sequence[str] = ()) -> It
     """
     directory = Path(tempfile.mkdtemp(prefix="wsc-engine"))
     engine = Engine(host=f"unix://{directory}/socket")
-    command = [*prefix, "dockerd", "--host", engine.host, "--data-root", root]
+    # Tests that are killed leave no engine behind, which would hold the images' lock.
+    command = [*prefix, "setpriv", "--pdeathsig", "TERM", "dockerd"]
+    command += ["--host", engine.host, "--data-root", root]
     command += arguments
     command += ["--exec-root", str(directory / "run"), "--pidfile", str(directory / "pid")]
     # The machine's own network stays as it is.

@@ -1,11 +1,12 @@
-"""Takes out of an installed PyTorch what nobody uses in an image without a GPU and a compiler.
+"""Takes out of installed packages what nobody uses in an image without a GPU and a compiler.
 
-    python trim_torch.py SITE_PACKAGES
+    python trim_packages.py SITE_PACKAGES [DIRECTORY ...]
 
-Headers, tests and protobuf's compiler go. Of a build for CUDA whose libraries are stubs anyway
-(`stub_wheels`), CUDA's part of PyTorch itself goes, too, 1 GB: a library with the same names takes
-its place, whose functions nobody calls where `torch.cuda.is_available()` is False, apart from those
-that run while it is loaded. Nothing of the processor's part is changed.
+The tests that large packages install go from every directory that is named; the first has PyTorch,
+too. Of it headers, tests and protobuf's compiler go. Of a build for CUDA with stubs for libraries
+(`stub_wheels`), CUDA's part of PyTorch itself goes, too, 1 GB: a library with the same names
+takes its place, whose functions nobody calls where `torch.cuda.is_available()` is False, apart from
+those that run while it is loaded. Nothing of the processor's part is changed.
 """
 
 import argparse
@@ -20,6 +21,8 @@ _UNUSED = ("include", "share/cmake", "test", "bin/protoc*", "bin/test_*", "bin/*
 _BEHIND_CUDA = ("libtorch_cuda_*.so", "libcusparseLt*.so*")
 """Libraries that only CUDA's part of PyTorch loads."""
 _SMALL_BYTES = 1 << 20
+_WITH_TESTS = ("matplotlib", "networkx", "numpy", "pandas", "scipy", "sympy")
+"""Packages whose tests are megabytes, and in folders that nothing else of them imports."""
 
 
 def trim(site_packages: Path) -> int:
@@ -37,6 +40,14 @@ def trim(site_packages: Path) -> int:
     if (torch / "lib" / _CUDA).exists() and _has_stubs(site_packages):
         _replace_cuda(torch / "lib")
     return sum(path.stat().st_size for path in torch.rglob("*") if path.is_file())
+
+
+def trim_tests(directory: Path) -> None:
+    """Take the tests out of the packages of a directory, where they are."""
+    for package in _WITH_TESTS:
+        for tests in sorted((directory / package).rglob("tests")):
+            if tests.is_dir():
+                shutil.rmtree(tests)
 
 
 def _has_stubs(site_packages: Path) -> bool:
@@ -70,13 +81,16 @@ def _remove(path: Path) -> None:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description="Take out of PyTorch what nobody uses.")
-    parser.add_argument("site_packages", type=Path, help="where it is installed")
+    parser = argparse.ArgumentParser(description="Take out of packages what nobody uses.")
+    parser.add_argument("site_packages", type=Path, help="where PyTorch is installed")
+    parser.add_argument("more", type=Path, nargs="*", help="where other packages are installed")
     arguments = parser.parse_args()
     try:
         left = trim(arguments.site_packages)
+        for directory in (arguments.site_packages, *arguments.more):
+            trim_tests(directory)
     except (OSError, ValueError) as error:
-        sys.exit(f"trim_torch: {error}")
+        sys.exit(f"trim_packages: {error}")
     sys.stdout.write(f"{left / 1e6:,.0f} MB of PyTorch are left\n")
 
 

@@ -1,4 +1,4 @@
-"""What is taken out of PyTorch in images: a library of C++ that loads takes CUDA's place."""
+"""What is taken out of packages in images: a library of C++ that loads takes CUDA's place."""
 
 import ctypes
 import subprocess
@@ -11,7 +11,7 @@ LIGHT = Path(__file__).resolve().parents[3] / "deploy" / "light"
 sys.path.insert(0, str(LIGHT))
 
 import elf  # noqa: E402
-import trim_torch  # noqa: E402
+import trim_packages  # noqa: E402
 
 NAMES = {"_ZN4c10d15get_gil_checkerEv", "_ZN2at4cuda5sleepEl", "_ZTVN2at17CUDAGeneratorImplE"}
 TYPES = {"_ZTIN4c10d16ProcessGroupNCCLE", "_ZTIN4c10d19ProcessGroupCudaP2PE"}
@@ -59,22 +59,38 @@ def installed(tmp_path: Path, *, has_stubs: bool) -> Path:
 
 def test_cudas_part_goes_where_its_libraries_are_stubs(tmp_path: Path) -> None:
     site = installed(tmp_path, has_stubs=True)
-    assert trim_torch.trim(site) < MIB
+    assert trim_packages.trim(site) < MIB
     left = {str(path.relative_to(site / "torch")) for path in site.rglob("*") if path.is_file()}
     assert left == {"lib/libtorch_cuda.so", "lib/libtorch_python.so", "bin/torch_shm_manager"}
     before = (site / "torch/lib/libtorch_cuda.so").read_bytes()
-    trim_torch.trim(site)  # once more changes nothing
+    trim_packages.trim(site)  # once more changes nothing
     assert (site / "torch/lib/libtorch_cuda.so").read_bytes() == before
 
 
 def test_cudas_part_stays_where_its_libraries_are_real(tmp_path: Path) -> None:
     site = installed(tmp_path, has_stubs=False)
-    assert trim_torch.trim(site) > 2 * MIB
+    assert trim_packages.trim(site) > 2 * MIB
     assert (site / "torch/lib/libtorch_cuda_linalg.so").exists()
 
 
 def test_an_environment_without_pytorch_is_named(tmp_path: Path) -> None:
-    command = [sys.executable, str(LIGHT / "trim_torch.py"), str(tmp_path)]
+    command = [sys.executable, str(LIGHT / "trim_packages.py"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"{tmp_path} has no PyTorch" in done.stderr
+
+
+def test_tests_of_large_packages_go_from_every_directory(tmp_path: Path) -> None:
+    site, more = installed(tmp_path / "site", has_stubs=False), tmp_path / "more"
+    kept = ("scipy/linalg/a.py", "other/tests/a.py")
+    for directory in (site, more):
+        for name in (*kept, "scipy/linalg/tests/data/a.npz", "numpy/tests/a.py"):
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / name).write_bytes(b"x")
+    subprocess.run(
+        [sys.executable, str(LIGHT / "trim_packages.py"), str(site), str(more)], check=True
+    )
+    for directory in (site, more):
+        assert not list((directory / "scipy").rglob("tests"))
+        assert not (directory / "numpy/tests").exists()
+        assert all((directory / name).exists() for name in kept)
