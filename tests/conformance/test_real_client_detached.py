@@ -85,7 +85,7 @@ def test_runs_of_an_array_in_one_directory_train_what_each_would_alone(
     appliance: Appliance, tmp_path: Path
 ) -> None:
     script = PROGRAMS / "sweep.py"
-    runs = range(4)
+    runs = range(4)  # of the eight that the program knows
     text = f"python {script} --run $WSC_ARRAY_INDEX --out $WSC_ARRAY_INDEX.json"
     environment = client_environment() | {"CSCONFIG_PATH": str(appliance.config_path)}
     together = tmp_path / "together"
@@ -112,6 +112,12 @@ def test_runs_of_an_array_in_one_directory_train_what_each_would_alone(
     found = [json.loads((together / f"{run}.json").read_text()) for run in runs]
     assert found == [client.result() for client in alone]
     assert len({losses["losses"][-1] for losses in found}) == len(runs)
+    diverged = [
+        job for job in appliance.jobs() if "NaN" in job["meta"]["properties"].get("message", "")
+    ]
+    assert [job["status"]["phase"] for job in diverged] == ["SUCCEEDED"] * 2, "detached and alone"
+    (shown,) = {job["meta"]["properties"]["message"].partition("; ")[2] for job in diverged}
+    assert shown == "loss is NaN or infinite since step 2"
 
 
 def test_a_second_script_in_the_directory_of_another_is_refused_and_the_first_goes_on(

@@ -181,7 +181,9 @@ def test_a_cancelled_job_is_told_of_by_mail_slack_pagerduty_and_webhook(applianc
     recipients, letter = inbox.letters.get(timeout=120)
     assert recipients == ["ada@example.com"]
     assert letter["From"] == "wafer@example.com"
-    assert letter["Subject"] == f"Execute job {job} of ada was cancelled"
+    subject = " ".join(letter["Subject"].split())
+    assert subject.startswith(f"Execute job {job}")
+    assert " of ada was cancelled" in subject
     assert f"{appliance.state.rest_url}/jobs/{job}" in letter.get_payload()
 
     calls = [hooks.calls.get_nowait() for _ in range(hooks.calls.qsize())]
@@ -196,6 +198,7 @@ def test_a_cancelled_job_is_told_of_by_mail_slack_pagerduty_and_webhook(applianc
     assert (incident["routing_key"], incident["dedup_key"]) == (SECRET, job)
     ((_, whole),) = by_path["all"]
     assert (whole["job"], whole["phase"], whole["severity"]) == (job, "CANCELLED", 3)
+    assert (whole["alert"], whole["labels"]) == ("", {})
 
 
 def test_a_target_that_is_gone_is_given_up_and_the_owner_is_told(appliance, hooks):

@@ -118,7 +118,7 @@ class ManagementLink:
             phase="" if phase is None else phase.value,
             message=message,
             pods=pods,
-            events=events,
+            events=[*events, *self._series.take_warnings()],
             points=self._series.take(),
             has_client=self._has_client(),
         )

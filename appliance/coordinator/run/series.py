@@ -2,9 +2,10 @@
 
 Outputs pass through here as they arrive, whether or not the client fetches them. Between two
 reports to management a fast run makes more steps than anybody can look at, so only a limited number
-is passed on, evenly spaced, always including the newest.
+is passed on, evenly spaced, always including the newest and the first that is no finite number.
 """
 
+import math
 import threading
 from collections.abc import Mapping
 
@@ -12,13 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.clock import Clock
-from protos.wsc.v1.management_pb2 import SeriesPoint
+from appliance.core.cluster.run import NOT_FINITE_EVENT, output_words
+from protos.wsc.v1.management_pb2 import JobEventReport, SeriesPoint
 
 MAX_POINTS = 200
 """Points of one series in one report."""
 
 SAMPLES_PER_SECOND = "samples_per_second"
 """Series of the wall rate: samples between two reports over the time between them."""
+
+MAX_WARNINGS = 5
+"""Warnings about one output of a job: a gradient norm may overflow again and again."""
 
 
 class SeriesLog:
@@ -32,6 +37,9 @@ class SeriesLog:
         self._clock = clock
         self._lock = threading.Lock()
         self._points: dict[str, list[SeriesPoint]] = {}
+        self._newest: dict[str, SeriesPoint] = {}
+        self._num_warnings: dict[str, int] = {}
+        self._warnings: list[JobEventReport] = []
         self._session = 0
         self._batch_size = 0
         self._last: tuple[int, float] | None = None
@@ -62,6 +70,7 @@ class SeriesLog:
                 point = SeriesPoint(
                     name=name, session=self._session, step=step + 1, value=value, at_seconds=at
                 )
+                self._watch(point)
                 points = self._points.setdefault(name, [])
                 points.append(point)
                 if len(points) > 2 * MAX_POINTS:
@@ -74,6 +83,26 @@ class SeriesLog:
             self._points.clear()
             rate = self._rate()
         return taken if rate is None else [*taken, rate]
+
+    def take_warnings(self) -> list[JobEventReport]:
+        """Return a warning for each output that has ceased to be finite since the last call."""
+        with self._lock:
+            taken, self._warnings = self._warnings, []
+        return taken
+
+    def _watch(self, point: SeriesPoint) -> None:
+        before = self._newest.get(point.name)
+        self._newest[point.name] = point
+        if math.isfinite(point.value) or not (before is None or math.isfinite(before.value)):
+            return
+        number = self._num_warnings.get(point.name, 0) + 1
+        self._num_warnings[point.name] = number
+        if number <= MAX_WARNINGS:
+            self._warnings.append(
+                JobEventReport(
+                    reason=NOT_FINITE_EVENT, message=_warning(point, before), is_warning=True
+                )
+            )
 
     def _rate(self) -> SeriesPoint | None:
         now = self._clock.monotonic_seconds()
@@ -92,7 +121,18 @@ class SeriesLog:
         )
 
 
+def _warning(point: SeriesPoint, before: SeriesPoint | None) -> str:
+    said = f"{output_words(point.name)} is {point.value} at step {point.step}"
+    if before is None or before.session != point.session:
+        return f"{said} of session {point.session}, the first that was looked at"
+    return f"{said} of session {point.session}; it was {before.value:.6g} at step {before.step}"
+
+
 def _spread(points: list[SeriesPoint]) -> list[SeriesPoint]:
-    """Return at most `MAX_POINTS` of them, evenly spread, the newest among them."""
+    """Return about `MAX_POINTS` of them, evenly spread, the newest and the first NaN among them."""
     stride = -(-len(points) // MAX_POINTS)
-    return points[::-1][::stride][::-1] if stride > 1 else points
+    if stride <= 1:
+        return points
+    first = next((at for at, each in enumerate(points) if not math.isfinite(each.value)), -1)
+    last = len(points) - 1
+    return [each for at, each in enumerate(points) if at == first or (last - at) % stride == 0]

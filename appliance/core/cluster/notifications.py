@@ -4,11 +4,13 @@ Severities count like those of incidents: 1 is the most urgent. A target is noti
 whose severity is at most its threshold; the client's default, 3, is all but the start of a job.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import urlsplit
 
 from appliance.core.cluster.jobs import Phase
+from appliance.core.failure_causes import shortened
 
 DEFAULT_THRESHOLD = 3
 """What a client that names none means, as its own configuration does."""
@@ -51,33 +53,51 @@ class Target:
                 return f"{self.channel.value} at {urlsplit(self.address).hostname}"
 
 
-_SEVERITIES = {
+class Alert(StrEnum):
+    """News of a job that goes on."""
+
+    NOT_FINITE = "NOT_FINITE"
+    """An output of its program, such as the loss, has become NaN or infinite."""
+
+
+News = Phase | Alert
+"""What a notification is about: the phase that a job has entered, or an alert."""
+
+
+def news_of(text: str) -> News:
+    """Return the news that a text names; raises `ValueError` for any other text."""
+    return Alert(text) if text in set(Alert) else Phase(text)
+
+
+_SEVERITIES: Mapping[News, int] = {
     Phase.FAILED: 1,
     Phase.QUEUED: 2,
+    Alert.NOT_FINITE: 2,
     Phase.CANCELLED: 3,
     Phase.SUCCEEDED: 3,
     Phase.RUNNING: 4,
 }
-_WORDS = {
+_WORDS: Mapping[News, str] = {
     Phase.FAILED: "has failed",
     Phase.QUEUED: "was stopped and waits again",
     Phase.CANCELLED: "was cancelled",
     Phase.SUCCEEDED: "has finished",
     Phase.RUNNING: "runs",
+    Alert.NOT_FINITE: "computes no finite numbers",
 }
 
 
-def severity_of(phase: Phase) -> int | None:
-    """Return how urgent a job's entering a phase is; None if nobody is notified.
+def severity_of(news: News) -> int | None:
+    """Return how urgent news of a job is; None if nobody is notified.
 
     `QUEUED` means a job that has run and was put back; nobody is told of a new job.
     """
-    return _SEVERITIES.get(phase)
+    return _SEVERITIES.get(news)
 
 
-def wants(target: Target, phase: Phase) -> bool:
-    """Whether a target is notified that a job has entered a phase."""
-    severity = severity_of(phase)
+def wants(target: Target, news: News) -> bool:
+    """Whether a target is notified of some news."""
+    severity = severity_of(news)
     return severity is not None and severity <= target.threshold
 
 
@@ -90,29 +110,45 @@ class Notice:
         type: Its kind.
         user: Its owner.
         session: Where it belongs.
-        phase: What it has entered.
+        news: What it has entered, or what is the matter with it.
         message: Why; may be empty.
         at: When, in ISO format.
         url: Its page.
+        labels: Its labels, by which its owner knows it.
     """
 
     job: str
     type: str
     user: str
     session: str
-    phase: Phase
+    news: News
     message: str
     at: str
     url: str
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def subject(self) -> str:
-        """The notice in one line."""
-        owner = f" of {self.user}" if self.user else ""
-        return f"{self.type.capitalize()} job {self.job}{owner} {_WORDS[self.phase]}"
+        """The notice in one line, with the job's labels and the cause."""
+        return shortened(" ".join(f"{self._headline}{self._reason}".split()))
 
     @property
     def text(self) -> str:
         """The notice in a few lines."""
-        reason = f": {self.message}" if self.message else ""
-        return f"{self.subject}{reason}\n{self.url}"
+        return f"{self._headline}{self._reason}\n{self.url}"
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that the job is in: an alert tells of one that runs."""
+        return Phase.RUNNING if isinstance(self.news, Alert) else self.news
+
+    @property
+    def _headline(self) -> str:
+        owner = f" of {self.user}" if self.user else ""
+        pairs = ", ".join(f"{key}={self.labels[key]}" for key in sorted(self.labels))
+        known = f" ({shortened(pairs)})" if pairs else ""
+        return f"{self.type.capitalize()} job {self.job}{known}{owner} {_WORDS[self.news]}"
+
+    @property
+    def _reason(self) -> str:
+        return f": {self.message}" if self.message else ""

@@ -1,7 +1,7 @@
 """A session of an execute job: its steps, what they produce, and how far it is."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from appliance.core import quantities
@@ -175,3 +175,25 @@ class Point:
     step: int
     value: float | None
     at: dt.datetime
+
+
+NOT_FINITE_EVENT = "NotFinite"
+"""Reason of the event with which a coordinator warns that an output has become NaN or infinite."""
+
+
+def output_words(name: str) -> str:
+    """Return an output of the program in words, `loss` for the client's `output_loss`."""
+    return name.removeprefix("output_").replace("_", " ") or name
+
+
+def not_finite_words(since: Sequence[Point]) -> str:
+    """Say which outputs are no finite numbers, and since when.
+
+    Args:
+        since: Of each such output the first point since which all are NaN or infinite.
+    """
+    return "; ".join(
+        f"{output_words(point.name)} is NaN or infinite since step {point.step}"
+        + (f" of session {point.session}" if point.session > 1 else "")
+        for point in since
+    )

@@ -18,7 +18,7 @@ from typing import Any, assert_never
 import httpx
 import yaml
 
-from appliance.core.cluster.notifications import Channel, Notice, Target, severity_of
+from appliance.core.cluster.notifications import Alert, Channel, Notice, Target, severity_of
 from appliance.core.errors import UserError
 from appliance.management.background.target_addresses import (
     Network,
@@ -276,8 +276,10 @@ def _whole(notice: Notice) -> dict[str, Any]:
         "type": notice.type,
         "user": notice.user,
         "session": notice.session,
+        "labels": dict(notice.labels),
         "phase": notice.phase.value,
-        "severity": severity_of(notice.phase),
+        "alert": notice.news.value if isinstance(notice.news, Alert) else "",
+        "severity": severity_of(notice.news),
         "message": notice.message,
         "at": notice.at,
         "url": notice.url,
@@ -287,7 +289,7 @@ def _whole(notice: Notice) -> dict[str, Any]:
 
 def _incident(key: str, notice: Notice) -> dict[str, Any]:
     """Return an event of PagerDuty's Events API, version 2; events of a job are one incident."""
-    severity = _PAGERDUTY_SEVERITIES.get(severity_of(notice.phase) or 0, "info")
+    severity = _PAGERDUTY_SEVERITIES.get(severity_of(notice.news) or 0, "info")
     return {
         "routing_key": key,
         "event_action": "trigger",

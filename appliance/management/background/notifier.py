@@ -90,15 +90,13 @@ class Notifier:
             self._failed(delivery, error)
             return
         NOTIFICATIONS.labels(target.channel.value, "sent").inc()
-        self._end(delivery, "Notified", f"{target.shown} was told: {delivery.phase.value}")
+        self._end(delivery, "Notified", f"{target.shown} was told: {delivery.news.value}")
 
     def _failed(self, delivery: Delivery, error: DeliveryError) -> None:
         shown, attempt = delivery.target.shown, delivery.num_attempts + 1
         NOTIFICATIONS.labels(delivery.target.channel.value, "failed").inc()
         if error.is_final or attempt >= self._options.max_attempts:
-            text = (
-                f"{shown} was not told of {delivery.phase.value} in {attempt} attempt(s): {error}"
-            )
+            text = f"{shown} was not told of {delivery.news.value} in {attempt} attempt(s): {error}"
             logger.info(
                 "Notification is given up",
                 extra={"job": delivery.job, "target": shown, "why": error.detail},
@@ -121,10 +119,11 @@ class Notifier:
             type=job.type.value,
             user=job.user.name,
             session=job.session,
-            phase=delivery.phase,
+            news=delivery.news,
             message=delivery.message,
             at=delivery.at.isoformat(),
             url=self._page_of(job.id),
+            labels=job.labels,
         )
 
     def _postpone(self, delivery: Delivery, seconds: float) -> None:

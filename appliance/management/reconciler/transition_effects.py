@@ -9,6 +9,7 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.drivers import PREEMPTED_EVENT, PREEMPTION_EVENT
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, JobRecord
+from appliance.core.cluster.run import not_finite_words
 from appliance.core.ids import JobId, Role
 from appliance.management.changes.watch import Awaited
 from appliance.management.reconciler import job_machine as machine
@@ -221,6 +222,7 @@ class TransitionEffects:
 
     def _enter(self, live: Live, previous: Phase, action: machine.Enter) -> None:
         job, phase = live.job.id, action.phase
+        action = replace(action, message=self._end_words(live.job, action))
         grant = None if action.systems is None else live.grant
         self._state.jobs.change_phase(
             job,
@@ -249,6 +251,16 @@ class TransitionEffects:
             starts = live.job.num_starts + 1  # as stored since its admission
             live.job = replace(live.job, phase=phase, num_starts=starts)
             self._dispatcher.add(live.job)
+
+    def _end_words(self, job: JobRecord, action: machine.Enter) -> str:
+        """Return why a job enters a phase; one that ends well says what is wrong with its numbers.
+
+        A failed job's reason stands alone: it is the cause, and mostly of the same.
+        """
+        if job.type is not JobType.EXECUTE or action.phase is not Phase.SUCCEEDED:
+            return action.message
+        numbers = not_finite_words(self._state.series.not_finite(job.id))
+        return "; ".join(part for part in (action.message, numbers) if part)
 
     def _count(self, job: JobId, action: machine.Enter) -> None:
         told = {"job": job, "phase": action.phase.value, "why": action.message}

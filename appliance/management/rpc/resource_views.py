@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import JobRecord, User
+from appliance.core.cluster.run import not_finite_words
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobFilter, JobLine, JobOrder
@@ -196,6 +197,7 @@ class ResourceViews:
             return {}
         last = {
             "num_run_sessions": str(len(sessions)),
+            "not_finite": not_finite_words(self._lists.state.series.not_finite(view.job.id)),
             **masked_weight_properties(sessions[-1].masked_weights),
         }
         if now := self._progress(view.job.id):

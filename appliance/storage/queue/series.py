@@ -105,6 +105,13 @@ class SeriesRepository:
                 found.setdefault(JobId(row.job), {})[row.name] = _point(row)
         return found
 
+    def not_finite(self, job: JobId) -> Sequence[Point]:
+        """Return, of each series that ends with no finite number, the first point of that end."""
+        ended = [point for point in self.latest([job]).get(job, {}).values() if point.value is None]
+        with self._database.reading() as session:
+            found = [_first_of_end(session, job, point.name) for point in ended]
+            return [_point(row) for row in found if row is not None]
+
     def _thin(self, session: Session, job: JobId, name: str) -> None:
         of_series = (PointRow.job == job, PointRow.name == name)
         count = session.scalar(select(func.count()).select_from(PointRow).where(*of_series)) or 0
@@ -112,10 +119,22 @@ class SeriesRepository:
             return
         kept_at_end = min(_KEPT_AT_END, self._max_points)
         ids = session.scalars(select(PointRow.id).where(*of_series).order_by(PointRow.id)).all()
-        surplus = ids[1 : count - kept_at_end : 2]
+        mark = _first_of_end(session, job, name)
+        surplus = [
+            each for each in ids[1 : count - kept_at_end : 2] if mark is None or each != mark.id
+        ]
         for start in range(0, len(surplus), _KEPT_AT_END):
             part = surplus[start : start + _KEPT_AT_END]
             session.execute(delete(PointRow).where(PointRow.id.in_(part)))
+
+
+def _first_of_end(session: Session, job: JobId, name: str) -> PointRow | None:
+    """Return the first point behind the last finite one of a series; None if it ends with that."""
+    of_series = (PointRow.job == job, PointRow.name == name)
+    finite = select(func.max(PointRow.id)).where(*of_series, PointRow.value.is_not(None))
+    last = session.scalar(finite) or 0
+    behind = select(PointRow).where(*of_series, PointRow.id > last)
+    return session.scalar(behind.order_by(PointRow.id).limit(1))
 
 
 def _point(row: PointRow) -> Point:

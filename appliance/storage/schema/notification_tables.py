@@ -21,7 +21,7 @@ class FollowedJobRow(Base):
 
 
 class DeliveryRow(Base):
-    """A notice that is to be sent to one target."""
+    """A notice that is to be sent to one target; `phase` has its news, which may be an alert."""
 
     __tablename__ = "deliveries"
 

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy import Select, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from appliance.core.cluster.jobs import Phase
-from appliance.core.cluster.notifications import Channel, Target, wants
+from appliance.core.cluster.notifications import Alert, Channel, News, Target, news_of, wants
+from appliance.core.cluster.run import NOT_FINITE_EVENT
 from appliance.core.ids import JobId
 from appliance.storage.engine.database import Database
 from appliance.storage.schema.notification_tables import DeliveryRow, FollowedJobRow
@@ -33,7 +34,7 @@ class Delivery:
         id: Its number.
         job: The job it tells of.
         target: Who is told.
-        phase: What the job has entered.
+        news: What the job has entered, or what is the matter with it.
         message: Why.
         at: When.
         num_attempts: How often it was tried in vain.
@@ -42,7 +43,7 @@ class Delivery:
     id: int
     job: JobId
     target: Target
-    phase: Phase
+    news: News
     message: str
     at: dt.datetime
     num_attempts: int
@@ -124,29 +125,33 @@ def _unseen(after: int) -> "Select[tuple[EventRow, list[dict[str, Any]]]]":
     return (
         select(EventRow, FollowedJobRow.targets)
         .join(FollowedJobRow, FollowedJobRow.job == EventRow.job)
-        .where(EventRow.id > after, EventRow.id > FollowedJobRow.seen, EventRow.phase.is_not(None))
+        .where(
+            EventRow.id > after,
+            EventRow.id > FollowedJobRow.seen,
+            or_(EventRow.phase.is_not(None), EventRow.reason == NOT_FINITE_EVENT),
+        )
         .order_by(EventRow.id)
     )
 
 
 def _take(rows: Session, event: EventRow, targets: Sequence[Target], now: dt.datetime) -> None:
     """Make the deliveries of one event, and note that it was seen."""
-    phase = Phase(event.phase or "")
+    news = Alert.NOT_FINITE if event.phase is None else Phase(event.phase)
     rows.add_all(
         DeliveryRow(
             job=event.job,
             target=asdict(target),
-            phase=phase.value,
+            phase=news.value,
             message=event.message,
             at=event.at,
             num_attempts=0,
             due_at=now,
         )
         for target in targets
-        if wants(target, phase)
+        if wants(target, news)
     )
     followed = FollowedJobRow.job == event.job
-    if phase.is_terminal:
+    if isinstance(news, Phase) and news.is_terminal:
         rows.execute(delete(FollowedJobRow).where(followed))
     else:
         rows.execute(update(FollowedJobRow).where(followed).values(seen=event.id))
@@ -157,7 +162,7 @@ def _delivery(row: DeliveryRow) -> Delivery:
         id=row.id,
         job=JobId(row.job),
         target=_target(row.target),
-        phase=Phase(row.phase),
+        news=news_of(row.phase),
         message=row.message,
         at=row.at,
         num_attempts=row.num_attempts,

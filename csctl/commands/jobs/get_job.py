@@ -1,7 +1,7 @@
 """`csctl get job`."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -140,12 +140,7 @@ def _job_tables(job: Job, now: dt.datetime, *, wide: bool, coloured: bool) -> st
     pods = tuple(pods_of(job))
     if pods:
         parts.append(render(POD_COLUMNS, pods, wide=wide, coloured=coloured))
-    if namespace := job.meta.properties.get(NAMESPACE):
-        parts.append(f"Namespace: {namespace}")
-    if release := job.meta.properties.get(CLIENT_RELEASE):
-        parts.append(f"Client: {release}")
-    if progress := progress_line(job.meta.properties):
-        parts.append(progress)
+    parts += _notes(job.meta.properties)
     times = tuple(system_times(job.meta.properties))
     if times:
         parts.append(render(TIME_COLUMNS, times, wide=wide, coloured=coloured))
@@ -158,3 +153,13 @@ def _job_tables(job: Job, now: dt.datetime, *, wide: bool, coloured: bool) -> st
     if detail := job.meta.properties.get(DETAIL):
         parts.append(detail)
     return "\n\n".join(parts)
+
+
+def _notes(properties: Mapping[str, str]) -> Iterator[str]:
+    for title, name in (("Namespace", NAMESPACE), ("Client", CLIENT_RELEASE)):
+        if value := properties.get(name):
+            yield f"{title}: {value}"
+    if progress := progress_line(properties):
+        yield progress
+    if trouble := properties.get("not_finite"):
+        yield f"Warning: {trouble}"

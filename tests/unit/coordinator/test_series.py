@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from appliance.coordinator.run.series import MAX_POINTS, SAMPLES_PER_SECOND, SeriesLog
+from appliance.coordinator.run.series import MAX_POINTS, MAX_WARNINGS, SAMPLES_PER_SECOND, SeriesLog
 from tests.support.clock import FakeClock
 
 
@@ -59,3 +59,58 @@ def test_a_fast_run_is_thinned_out_and_keeps_its_newest_step(series):
 def test_values_that_are_no_numbers_are_passed_on(series):
     series.record(0, {"output_loss": np.asarray(np.nan)})
     assert math.isnan(of(series.take(), "output_loss")[0][1])
+
+
+def warn(series, *values, name="output_loss", session=None):
+    if session is not None:
+        series.begin(session, batch_size=8)
+    for step, value in enumerate(values):
+        series.record(step, {name: np.asarray(value, dtype=np.float32)})
+    return [warning.message for warning in series.take_warnings()]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((2.5, 2.25), []),
+        ((2.5, np.nan), ["loss is nan at step 2 of session 1; it was 2.5 at step 1"]),
+        ((2.5, np.inf, np.nan), ["loss is inf at step 2 of session 1; it was 2.5 at step 1"]),
+        ((-np.inf,), ["loss is -inf at step 1 of session 1, the first that was looked at"]),
+        (
+            (np.nan, 1.0, np.nan),
+            [
+                "loss is nan at step 1 of session 1, the first that was looked at",
+                "loss is nan at step 3 of session 1; it was 1 at step 2",
+            ],
+        ),
+    ],
+)
+def test_an_output_that_ceases_to_be_finite_is_warned_of(series, values, expected):
+    assert warn(series, *values) == expected
+    assert series.take_warnings() == []
+
+
+def test_an_output_that_stays_nan_through_sessions_is_warned_of_once(series):
+    assert len(warn(series, 1.0, np.nan)) == 1
+    assert warn(series, np.nan, np.nan, session=2) == []
+    assert warn(series, 1.0, session=3) == []
+    assert len(warn(series, np.nan, session=4)) == 1
+
+
+def test_an_output_that_overflows_again_and_again_is_warned_of_a_few_times(series):
+    assert len(warn(series, *[1.0, np.inf] * 50, name="output_norm")) == MAX_WARNINGS
+    assert len(warn(series, 1.0, np.nan)) == 1, "others are counted by themselves"
+
+
+def test_counts_and_arrays_are_no_reason_to_warn(series):
+    series.record(0, {"n": np.asarray(3), "logits": np.full((2, 2), np.nan, np.float32)})
+    assert series.take_warnings() == []
+
+
+def test_the_first_value_that_is_no_number_is_kept_however_fast_the_run(series):
+    for step in range(2 * MAX_POINTS - 7):
+        value = np.nan if step >= 102 else 1.0
+        series.record(step, {"output_loss": np.asarray(value)})
+    found = of(series.take(), "output_loss")
+    assert next(step for step, value in found if math.isnan(value)) == 103
+    assert len(found) <= MAX_POINTS + 1

@@ -1,9 +1,13 @@
 """Which notices are sent, to whom, how often, and what is kept of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from appliance.core.cluster.jobs import Phase
-from appliance.core.cluster.notifications import Channel, Target
+from appliance.core.cluster.notifications import Alert, Channel, Target
+from appliance.core.cluster.records import EventRecord
+from appliance.core.cluster.run import NOT_FINITE_EVENT
 from appliance.core.ids import JobId
 from appliance.management.background.notification_channels import DeliveryError, NotifyOptions
 from appliance.management.background.notifier import Notifier
@@ -25,7 +29,7 @@ class Post:
     def __call__(self, target, notice):
         if self.refusal is not None:
             raise self.refusal
-        self.sent.append((target.channel, notice.phase))
+        self.sent.append((target.channel, notice.news))
 
 
 def submit(state, *targets):
@@ -76,6 +80,32 @@ def test_a_new_job_is_no_news_but_one_that_is_queued_again_is(state):
     move(state, Phase.SCHEDULED, Phase.INITIALIZING, Phase.RUNNING, Phase.QUEUED)
     send_all(state, post)
     assert post.sent == [(Channel.EMAIL, Phase.QUEUED)]
+
+
+def test_a_loss_that_is_no_number_is_told_before_the_job_ends(state):
+    submit(state, MAIL, HOOK, replace(HOOK, threshold=1))
+    move(state, Phase.SCHEDULED, Phase.INITIALIZING, Phase.RUNNING)
+    for reason in ("SessionEnded", NOT_FINITE_EVENT):
+        state.jobs.add_event(
+            EventRecord(
+                job=JOB,
+                at=state.clock.now(),
+                reason=reason,
+                message="loss is nan at step 7",
+                subject=JOB,
+                is_warning=True,
+            )
+        )
+    post = Post()
+    send_all(state, post)
+    assert post.sent == [
+        (Channel.SLACK, Phase.RUNNING),
+        (Channel.EMAIL, Alert.NOT_FINITE),
+        (Channel.SLACK, Alert.NOT_FINITE),
+    ]
+    move(state, Phase.SUCCEEDED, since=Phase.RUNNING)
+    send_all(state, post)
+    assert post.sent[3:] == [(Channel.EMAIL, Phase.SUCCEEDED), (Channel.SLACK, Phase.SUCCEEDED)]
 
 
 def test_a_target_that_does_not_answer_is_tried_again_later_and_later(state, clock):

@@ -144,3 +144,32 @@ def test_a_list_is_sorted_by_a_column_and_newest_first_within_it(state, sort):
         lines = state.job_pages.page(wanted)
         assert list(lines) == sorted(newest_first, key=value, reverse=descending)
         assert state.job_pages.page(replace(wanted, limit=2, offset=1)) == list(lines)[1:3]
+
+
+@pytest.mark.parametrize(
+    ("values", "since"),
+    [
+        ([], None),
+        ([1.0, 2.0], None),
+        ([1.0, None, 2.0], None),
+        ([None, 1.0, None, None], 3),
+        ([None, None], 1),
+    ],
+)
+def test_a_series_that_ends_with_no_number_says_since_when(state, values, since):
+    job, other = add_job(state, "wsjob-a"), add_job(state, "wsjob-b")
+    state.series.add(job, [point(step, value) for step, value in enumerate(values, start=1)])
+    state.series.add(job, [point(9, 4.0, "samples_per_second")])
+    state.series.add(other, [point(1, None)])
+    assert [each.step for each in state.series.not_finite(job)] == (
+        [] if since is None else [since]
+    )
+
+
+def test_the_first_nan_of_a_long_series_outlives_its_thinning(state):
+    job = add_job(state, "wsjob-a")
+    series = SeriesRepository(state.database, max_points=10)
+    for step in range(1, 200):
+        series.add(job, [point(step, 1.0 if step < 40 else None)])
+    (first,) = series.not_finite(job)
+    assert first.step == 40

@@ -33,6 +33,8 @@ interface Props {
   formatX?: (value: number) => string;
   /** The values of x that are named; those that fit if left out. */
   xTicks?: number[];
+  /** Values of x that a red line marks: there a curve ceases to be finite. */
+  marks?: readonly number[];
   /** Fixed ends of the y axis. */
   range?: [number, number];
 }
@@ -58,6 +60,23 @@ const WHOLE = [0, 1, 2, 3, 4, 5, 6].flatMap((power) => [1, 2, 5].map((digit) => 
 /** Room for a whole number and a gap, in pixels: on a phone twelve steps still have six numbers. */
 const room = (_: uPlot, _axis: number, _least: number, most: number): number => 16 + 8 * String(Math.round(most)).length;
 
+/** Draw a line from top to bottom at each mark. */
+function drawMarks(plot: uPlot, marks: readonly number[]): void {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.strokeStyle = resolved("--bad");
+  ctx.setLineDash([6, 4]);
+  ctx.lineWidth = 2;
+  for (const mark of marks) {
+    const at = plot.valToPos(mark, "x", true);
+    ctx.beginPath();
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
 function options(props: Props, width: number): uPlot.Options {
   const quiet = resolved("--quiet");
   const line = resolved("--line");
@@ -68,6 +87,7 @@ function options(props: Props, width: number): uPlot.Options {
     height: props.height ?? 220,
     cursor: { drag: { x: true, y: false } },
     legend: { live: true },
+    hooks: { draw: [(plot) => drawMarks(plot, props.marks ?? [])] },
     scales: {
       x: { time: props.isTime ?? false, distr: props.isLogX ? 3 : 1, ...(props.isLogX ? { range: closely } : {}) },
       y: { distr: props.isLog ? 3 : 1, ...(props.range ? { range: props.range } : {}) },
@@ -105,7 +125,7 @@ function options(props: Props, width: number): uPlot.Options {
 export function Chart(props: Props): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>();
-  const shape = `${props.series.map((each) => each.name).join("|")}/${props.isLog}/${isDark.value}`;
+  const shape = `${props.series.map((each) => each.name).join("|")}/${props.isLog}/${isDark.value}/${props.marks?.join(",")}`;
   const data: uPlot.AlignedData = [props.x, ...props.series.map((each) => each.values)];
 
   useEffect(() => {

@@ -8,7 +8,7 @@ import { useLive } from "../live";
 import { Card, Empty, seriesColor } from "./basics";
 import { Chart, type Series } from "./Chart";
 import { inOrder, outputTitle } from "./outputs";
-import { align, apart, type Curve, merge, seriesOf, StepCounter, thin } from "./curves";
+import { align, apart, breaks, type Curve, merge, seriesOf, StepCounter, thin } from "./curves";
 
 type Answer = Schemas["Series"];
 type Sessions = Schemas["RunSessionList"];
@@ -149,19 +149,20 @@ function Panels({ curves, names, titles }: { curves: { job: string; curves: Reco
 }
 
 function Panel({ name, index, curves }: { name: string; index: number; curves: { job: string; curve: Curve }[] }): JSX.Element {
-  const { x, series } = useMemo(() => {
+  const { x, series, marks } = useMemo(() => {
     const aligned = align(curves.map((each) => thin(each.curve, MAX_POINTS)));
     const made: Series[] = curves.map((each, position) => ({
       name: curves.length > 1 ? each.job : name,
       values: aligned.values[position] ?? [],
       color: seriesColor(curves.length > 1 ? position : index),
     }));
-    return { x: aligned.x, series: made };
+    return { x: aligned.x, series: made, marks: curves.flatMap((each) => breaks(each.curve)) };
   }, [name, index, ...curves.map((each) => each.curve)]);
   return (
     <div>
       <h3>{name}</h3>
-      <Chart title={name} x={x} series={series} xLabel="step" format={figure} height={240} />
+      {marks.length > 0 && <p class="tone-bad small">NaN or infinite from step {marks[0]}{marks.length > 1 && `, and ${marks.length - 1} times later`}</p>}
+      <Chart title={name} x={x} series={series} xLabel="step" format={figure} height={240} marks={marks} />
     </div>
   );
 }

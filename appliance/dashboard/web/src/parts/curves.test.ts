@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { align, apart, merge, seriesOf, StepCounter, thin } from "./curves";
+import { align, apart, breaks, merge, seriesOf, StepCounter, thin } from "./curves";
 
 describe("curves", () => {
   it("grow at their end", () => {
@@ -17,6 +17,17 @@ describe("curves", () => {
     const thinned = thin(curve, 200);
     expect(thinned.length).toBeLessThanOrEqual(200);
     expect(thinned.some((point) => point.value === 99)).toBe(true);
+  });
+
+  it("say where they cease to be finite, also when thinned", () => {
+    const curve = [2, null, null, 3, null].map((value, place) => ({ step: place + 1, value }));
+    expect(breaks(curve)).toEqual([2, 5]);
+    expect(breaks(curve.slice(1))).toEqual([2, 5]);
+    expect(breaks(curve.slice(0, 1))).toEqual([]);
+    const long = Array.from({ length: 10_000 }, (_, step) => ({ step, value: step < 9_000 ? 1 : null }));
+    const [at] = breaks(thin(long, 200));
+    expect(at).toBeGreaterThanOrEqual(9_000);
+    expect(at).toBeLessThan(9_100);
   });
 
   it("count steps on through the sessions of a job", () => {

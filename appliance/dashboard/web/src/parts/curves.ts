@@ -38,6 +38,11 @@ export function thin(curve: Curve, most: number): Curve {
 
 const rank = (point: Point): number => point.value ?? -Infinity;
 
+/** The steps at which a curve ceases to be finite. */
+export function breaks(curve: Curve): number[] {
+  return curve.filter((point, place) => point.value === null && curve[place - 1]?.value !== null).map((point) => point.step);
+}
+
 /** Points as the API tells them: steps count from 1 in each session of a job. */
 export interface SessionPoint extends Point {
   session: number;
