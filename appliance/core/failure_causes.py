@@ -36,8 +36,13 @@ class Cause:
     detail: str = ""
 
 
+_NO_CAUSE = Cause(line="")
+
+
 def cause_of(text: str) -> Cause:
     """Return the cause that a text names, which may end with a traceback."""
+    if not text:
+        return _NO_CAUSE
     whole = text.strip()
     line = shortened(_of_traceback(whole) or _of_program(whole) or _first_line(whole))
     return Cause(line=line, detail="" if line == whole else whole)

@@ -39,7 +39,7 @@ from appliance.management.changes.watch import Awaited
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import driver_requirements
 from appliance.management.cluster.session_service import SessionService
-from appliance.management.jobs.program_check import check_program
+from appliance.management.jobs.program_check import ProgramCheck, check_program
 from appliance.management.reconciler.live_jobs import wait_until_committed
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.async_reads import ask
@@ -116,6 +116,7 @@ class DriverService:
         on_kubernetes: bool = False,
     ) -> None:
         self._is_local = not on_kubernetes
+        self._programs = ProgramCheck()
         self._is_any_user = on_kubernetes or os.geteuid() == 0
         self._max_drivers = max_drivers
         self._sessions = sessions
@@ -135,7 +136,8 @@ class DriverService:
         Returns:
             The array's id, and its drivers by index.
         """
-        await asyncio.to_thread(self._look_for_program, submission)
+        if self._is_local:
+            await self._programs.check(submission.spec)
         array, members = array_of(submission, indices, most=self._max_drivers)
         committed: asyncio.Future[Sequence[JobRecord]] = asyncio.get_running_loop().create_future()
         await asyncio.to_thread(self._hand_over_together, members, committed)
@@ -145,7 +147,8 @@ class DriverService:
         self, submission: DriverSubmission, indices: Sequence[int]
     ) -> tuple[str, Sequence[JobRecord]]:
         """Do the same from a thread that may wait; see `submit_array`."""
-        self._look_for_program(submission)
+        if self._is_local:
+            check_program(submission.spec)
         array, members = array_of(submission, indices, most=self._max_drivers)
         committed: Future[Sequence[JobRecord]] = Future()
         self._hand_over_together(members, committed)
@@ -165,7 +168,8 @@ class DriverService:
             NotFoundError: There is no such session.
             UnschedulableError: The cluster has fewer systems than the script will ask for.
         """
-        await asyncio.to_thread(self._look_for_program, submission)
+        if self._is_local:
+            await self._programs.check(submission.spec)
         committed: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
         await ask(self._state.database, self._hand_over, submission, committed)
         return await committed
@@ -176,16 +180,13 @@ class DriverService:
         Raises:
             ClusterError: The commit takes too long; it may yet happen.
         """
-        self._look_for_program(submission)
+        if self._is_local:
+            check_program(submission.spec)
         committed: Future[JobRecord] = Future()
         self._hand_over(submission, committed)
         return wait_until_committed(
             committed, "The run was not committed", hint="See whether it is listed."
         )
-
-    def _look_for_program(self, submission: DriverSubmission) -> None:
-        if self._is_local:
-            check_program(submission.spec)
 
     def _hand_over(self, submission: DriverSubmission, committed: Awaited) -> None:
         """Submit a driver to the reconciler's next turn."""

@@ -1,9 +1,45 @@
 """Whether there is a program that a detached run could start, where runs start on this machine."""
 
+import asyncio
 import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 
 from appliance.core.cluster.drivers import DEFAULT_PATH, DriverSpec
 from appliance.core.errors import UserError
+
+_REMEMBERED_SECONDS = 10.0
+_MAX_REMEMBERED = 1024
+
+_Search = tuple[str, str, str]
+"""Program, PATH and working directory."""
+
+
+class ProgramCheck:
+    """Looks for the programs of runs, in a thread, since a user's file system may not answer.
+
+    Sweeps submit one program again and again, and the thread costs more than the rest of taking a
+    run in. So where a program was found it is not looked for again for ten seconds.
+
+    Args:
+        now: Seconds of a clock that never goes backwards.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._found: OrderedDict[_Search, float] = OrderedDict()
+
+    async def check(self, spec: DriverSpec) -> None:
+        """Raise `UserError` if a run's program is nowhere that it would be looked for."""
+        search = (spec.argv[0], spec.environment.get("PATH", ""), spec.work_dir)
+        if self._now() < self._found.get(search, 0.0):
+            return
+        await asyncio.to_thread(check_program, spec)
+        self._found[search] = self._now() + _REMEMBERED_SECONDS
+        self._found.move_to_end(search)
+        if len(self._found) > _MAX_REMEMBERED:
+            self._found.popitem(last=False)
 
 
 def check_program(spec: DriverSpec) -> None:

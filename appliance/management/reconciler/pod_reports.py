@@ -65,7 +65,7 @@ class PodEvents:
     def launched(self, job: JobId, pids: Mapping[PodName, int]) -> None:
         """Record that all pods of a job were started."""
         self._state.pods.set_running(dict(pids))
-        logger.info("Pods launched", extra={"job": job, "pods": len(pids)})
+        logger.debug("Pods launched", extra={"job": job, "pods": len(pids)})
         self._transitions.apply(job, machine.Launched())
 
     def take(self, item: PodExit | JobStopped | LauncherLost | PodsWait) -> None:

@@ -1,12 +1,14 @@
 """Which detached runs are refused because their program is nowhere."""
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.errors import UserError
-from appliance.management.jobs.program_check import check_program
+from appliance.management.jobs.program_check import ProgramCheck, check_program
 
 
 @pytest.fixture
@@ -30,3 +32,20 @@ def test_without_path_the_usual_folders_are_looked_through(spec):
 def test_a_program_that_is_nowhere_is_refused_by_name(spec, program):
     with pytest.raises(UserError, match=f"no program '{program}'"):
         check_program(replace(spec, argv=(program,)))
+
+
+def test_a_program_that_was_found_is_looked_for_again_after_ten_seconds(spec):
+    seconds = iter([0.0, 0.0, 9.0, 10.0])
+    programs = ProgramCheck(lambda: next(seconds))
+    asyncio.run(programs.check(spec))
+    (Path(spec.work_dir) / "bin" / "train").unlink()
+    asyncio.run(programs.check(spec))
+    with pytest.raises(UserError, match="no program 'train'"):
+        asyncio.run(programs.check(spec))
+
+
+def test_that_one_user_has_a_program_says_nothing_of_another_folder(spec, tmp_path):
+    programs = ProgramCheck()
+    asyncio.run(programs.check(replace(spec, argv=("bin/train",))))
+    with pytest.raises(UserError, match="no program 'bin/train'"):
+        asyncio.run(programs.check(replace(spec, argv=("bin/train",), work_dir="/")))
