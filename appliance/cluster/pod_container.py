@@ -11,16 +11,15 @@ import os
 import selectors
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from appliance.cluster.pod_process import become_subreaper, entry_module, run_role
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.children import ended_children
+from appliance.pods.start_signal import StartSignal
 
 _CHUNK_BYTES = 1 << 16
-_POLL_SECONDS = 0.05
 _GROUP_CAN_WRITE = 0o007
 """The volume's files belong to a group that management is in: it removes them one day."""
 
@@ -30,15 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m appliance.cluster.pod_container")
     parser.add_argument("--spec", type=Path, required=True, help="JSON file with the pod's spec")
     parser.add_argument("--address", default="", help="where other pods reach this one")
-    parser.add_argument("--start", type=Path, help="file that says, once it says something, go")
+    parser.add_argument("--start", type=Path, help="file that hints, once it says something: go")
     parser.add_argument("--entry", default="", help="another module for the role, for tests")
     arguments = parser.parse_args(argv)
-    if arguments.start is not None and (number := _wait_for(arguments.start)):
-        return 128 + number
     os.umask(_GROUP_CAN_WRITE)
     spec = PodSpec.from_json(arguments.spec.read_text())
     spec = spec.at(arguments.address, _public_name(arguments.address))
     spec.runtime_dir.mkdir(parents=True, exist_ok=True)
+    if arguments.start is not None and (number := StartSignal(spec, arguments.start).wait()):
+        return 128 + number
     spec.log_path.parent.mkdir(parents=True, exist_ok=True)
     become_subreaper()
     reader, writer = os.pipe()
@@ -49,20 +48,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         run_role(spec, arguments.entry or entry_module(spec), output=writer)
     os.close(writer)
     return _Keeper(child, reader, spec.log_path).keep()
-
-
-def _wait_for(start: Path) -> int:
-    """Return once a file says something: 0, or the signal that ended the wait before.
-
-    The kubelet replaces the file, so there is nothing to be notified of but a new link.
-    """
-    ended: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):  # which process 1 ignores without a handler
-        signal.signal(number, lambda number, _: ended.append(number))
-    pause = threading.Event()
-    while not ended and not (start.exists() and start.stat().st_size):
-        pause.wait(_POLL_SECONDS)
-    return ended[0] if ended else 0
 
 
 def _public_name(address: str) -> str:

@@ -1,11 +1,13 @@
 """Management's listeners: gRPC for clients, gRPC for pods, and the clients' one TLS port."""
 
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import grpc.aio
 
+from appliance.core.ids import JobId
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.foundation import Foundation
 from appliance.management.front.passages import Choose, Destination
@@ -139,7 +141,12 @@ def _add_client_services(
 
 
 async def serve_pods(
-    foundation: Foundation, services: Services, presence: Presence, threads: ThreadPoolExecutor
+    foundation: Foundation,
+    services: Services,
+    presence: Presence,
+    threads: ThreadPoolExecutor,
+    *,
+    may_start: Callable[[JobId], bool],
 ) -> grpc.aio.Server:
     """Serve the pods of this node, and through the internal listener those of others."""
     server = grpc.aio.server(interceptors=[RpcEdge(threads)], options=INNER_OPTIONS)
@@ -150,6 +157,7 @@ async def serve_pods(
         foundation.addresses,
         services.clock,
         presence,
+        may_start=may_start,
         key_of=None if is_alone else foundation.job_keys.text_of,
     )
     add_ManagementServicer_to_server(servicer, inner)

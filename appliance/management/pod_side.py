@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from appliance.cluster.launcher import Launcher
 from appliance.cluster.process_launcher import PodPrograms, ProcessLauncher, ProcessOptions
 from appliance.core.cluster.records import JobRecord
+from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobLine
 from appliance.management.cluster.inventory import this_node
 from appliance.management.cluster.node_pool import NodePool
@@ -42,6 +43,10 @@ class PodSide:
     def namespace_of(self, job: JobRecord | JobLine) -> str:
         """Return the Kubernetes namespace that a job is in; empty if it is in none."""
         return self.kubernetes.namespace_of(job) if self.kubernetes is not None else ""
+
+    def may_start(self, job: JobId) -> bool:
+        """Whether pods of a job that have been launched may run."""
+        return self.kubernetes is None or self.kubernetes.may_start(job)
 
     @property
     def requeues_disrupted(self) -> bool:

@@ -148,7 +148,7 @@ class _Start:
         services = wired.services
         join_address = await self._let_nodes_join(foundation, pods)
         self._begin(wired, pods)
-        await self._serve(foundation, services, listener)
+        await self._serve(foundation, services, pods, listener)
         management = Management(
             services=services,
             address=_public(options, port),
@@ -227,7 +227,7 @@ class _Start:
             )
 
     async def _serve(
-        self, foundation: Foundation, services: Services, listener: socket.socket
+        self, foundation: Foundation, services: Services, pods: PodSide, listener: socket.socket
     ) -> None:
         """Serve clients, at a listener, and pods."""
         presence = Presence(services.clock, services.options.queue.lease_seconds)
@@ -237,8 +237,8 @@ class _Start:
         self.stack.push_async_callback(passages.close)  # after the calls that they carry
         clients = await serve_clients(services, presence, threads)
         self.stack.push_async_callback(clients.stop, grace=0.5)
-        pods = await serve_pods(foundation, services, presence, threads)
-        self.stack.push_async_callback(pods.stop, grace=0.5)
+        inner = await serve_pods(foundation, services, presence, threads, may_start=pods.may_start)
+        self.stack.push_async_callback(inner.stop, grace=0.5)
         if foundation.tls is None:
             # In this event loop: another thread would wait for Python's lock at every call.
             await passages.serve([listener])

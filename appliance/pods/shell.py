@@ -22,7 +22,7 @@ import grpc
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.cluster.liveness import ListenedTime, Silence
 from appliance.core.errors import PodFailedError, WscError
-from appliance.core.ids import Role
+from appliance.core.ids import Role, pod_name
 from appliance.core.pods.pod_spec import (
     EXIT_COORDINATOR_FROZEN,
     EXIT_COORDINATOR_LOST,
@@ -115,7 +115,8 @@ class CoordinatorLink:
         except grpc.RpcError as error:
             why = self._peers.trouble() or error.details()
             raise PodFailedError(
-                f"{self._spec.name} could not register with its coordinator within "
+                f"{self._spec.name} could not register with "
+                f"{pod_name(self._spec.job, Role.COORDINATOR, 0)} within "
                 f"{_REGISTER_SECONDS:g} s: {why}."
             ) from error
         assert isinstance(reply, pods_pb2.RegisterReply)

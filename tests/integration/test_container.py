@@ -4,14 +4,41 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import grpc
 import pytest
 
+from appliance.core.clock import SystemClock
 from appliance.core.ids import JobId, Role
 from appliance.core.pods.pod_spec import PodSpec
+from appliance.management.pods.inner_listener import JobKeys, open_inner_listener
+from protos.wsc.v1 import management_pb2, management_pb2_grpc
 from tests.support.appliance import ROOT
 from tests.support.waiting import wait_until
+
+
+class Starts(management_pb2_grpc.ManagementServicer):
+    """A management that answers in turn whether pods may start."""
+
+    def __init__(self, *, answers):
+        self._answers, self.asked = answers, []
+
+    def AskStart(self, request, _):
+        self.asked.append(request.job)
+        return management_pb2.AskStartReply(may_start=self._answers.pop(0))
+
+    @contextmanager
+    def serving(self, target):
+        server = grpc.server(ThreadPoolExecutor(2))
+        management_pb2_grpc.add_ManagementServicer_to_server(self, server)
+        server.add_insecure_port(target)
+        server.start()
+        yield target
+        server.stop(None).wait()
 
 
 @pytest.fixture
@@ -111,6 +138,24 @@ def test_a_container_waits_until_its_pod_may_start(spec, tmp_path):
     )
     process.terminate()
     assert finish(process)[0] == 7
+
+
+def test_a_container_whose_file_never_comes_asks_management_until_it_may_start(spec, tmp_path):
+    """A kubelet may refresh the file minutes later, or fail to."""
+    keys, management = JobKeys(b"secret", ""), Starts(answers=[False, True])
+    with management.serving(f"unix:{tmp_path}/m.sock") as inner:
+        listener = open_inner_listener("127.0.0.1", 0, inner, keys, SystemClock())
+        far = replace(
+            spec,
+            management_address=listener.address,
+            nodes={"chief-1": "a", "management": "m"},
+            options=replace(spec.options, stream_key=keys.text_of(spec.job)),
+        )
+        never = ("--start", str(tmp_path / "never"))
+        code, output = finish(start(far, tmp_path, ends="by itself", arguments=never))
+        listener.close()
+    assert code == 3, output
+    assert management.asked == [spec.job, spec.job]
 
 
 def test_a_container_that_waits_ends_at_once_when_asked(spec, tmp_path):

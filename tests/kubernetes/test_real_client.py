@@ -2,7 +2,8 @@
 
 It is connected as the chart has it: encrypted, through a proxy that is not part of management.
 SwarmX is a tree of pods over the cluster's nodes.
-The API server is real, the nodes are played, but they run each pod's command as a process.
+The API server is real, the nodes are played, but they run each pod's command as a process. They
+never refresh a file that shows an annotation, as a kubelet may do only minutes later.
 """
 
 import signal
@@ -37,7 +38,7 @@ def managements(kube, account, tmp_path):
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     cluster = ("--cluster", str(tmp_path / "cluster.yaml"))
     kubelet = tmp_path / "kubelet"
-    with FakeNodes(account.admin, addresses=ADDRESSES, directory=kubelet) as nodes:
+    with FakeNodes(account.admin, addresses=ADDRESSES, directory=kubelet, refreshes=False) as nodes:
         # Seventeen pods start at once on this machine, and the API server among them.
         managements = KubeAppliance(
             tmp_path / "appliance", kubeconfig, cluster=cluster, lease_seconds=15.0

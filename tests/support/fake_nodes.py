@@ -47,6 +47,7 @@ class FakeNodes:
         addresses: Where the pods of each node are reached, by the node's name.
         directory: Where the kubelet keeps what pods mount; None plays processes too.
         environment: Variables of the processes, beside those that their pods name.
+        refreshes: Whether a change of an annotation ever reaches the file that shows it.
     """
 
     def __init__(
@@ -57,7 +58,9 @@ class FakeNodes:
         addresses: Mapping[str, str] | None = None,
         directory: Path | None = None,
         environment: dict[str, str] | None = None,
+        refreshes: bool = True,
     ) -> None:
+        self._refreshes = refreshes
         self._api, self.capacity, self._directory = api, capacity, directory
         self._addresses = addresses or {"fake-node": "127.0.0.1"}
         self._environment = environment or {}
@@ -222,7 +225,9 @@ class FakeNodes:
         text = (pod["metadata"].get("annotations") or {}).get(START_ANNOTATION)
         if text and pod["metadata"]["uid"] not in self._let_go:
             self._let_go.add(pod["metadata"]["uid"])
-            if self._directory is not None:  # as the kubelet, which writes the file anew
+            if (
+                self._directory is not None and self._refreshes
+            ):  # as the kubelet, which writes the file anew
                 (self._directory / name / START_KEY).write_text(text)
             self.started.append(name)
         code = self._ends.pop(name, None)

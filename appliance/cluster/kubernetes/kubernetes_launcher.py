@@ -170,6 +170,11 @@ class KubernetesLauncher:
         self._work.add(job)
         return {spec.name: _PID for spec in pods}
 
+    def may_start(self, job: JobId) -> bool:
+        """Whether the pods of a job have been let start: all of them have found a node."""
+        gang = self._gangs.get(job)
+        return gang is not None and gang.progress is Progress.STARTED
+
     def stop(self, job: JobId) -> None:
         """End everything of a job; a `JobStopped` follows in `exits`."""
         with self._lock:

@@ -7,9 +7,9 @@ A gang is four kinds of objects, all owned by the job's wsjob:
 * a config map, the *record* of the gang: the pods to create, and the gang's state;
 * the pods.
 
-A container starts as soon as its pod has a node, and waits: its role runs once the annotation
-`start` of its pod says so, which the kubelet writes into a file that the pod mounts. The launcher
-annotates the pods when all of them have a node, and the record says so.
+A container starts as soon as its pod has a node, and waits. When all pods have a node, the record
+says so, and management tells every pod that asks. The annotation `start`, which the kubelet writes
+into a file that the pod mounts, only hints at it sooner: a kubelet may take minutes for that.
 Where the server knows scheduling gates (Kubernetes 1.27), only the first pod of each role looks for
 a node at once. The others follow when those have found one, so a job that finds none for some role
 holds little of the cluster meanwhile.
@@ -351,7 +351,7 @@ def _spread(spec: PodSpec) -> list[Resource]:
 def _volumes(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
     items = [{"key": spec.member, "path": "spec.json"}]
     items += [{"key": name, "path": name} for name in spec.options.files()]
-    # Empty until the pod has the annotation. A change of it is with the pod at once, unlike one of
+    # Empty until the pod has the annotation. Most pods have a change of it at once, unlike one of
     # a config map; and a missing key would have the kubelet try again after ever longer pauses.
     start = {"fieldPath": f"metadata.annotations['{START_ANNOTATION}']"}
     yield {

@@ -64,6 +64,10 @@ class NamespacedLauncher:
         home = self._homes.setdefault(job, self._home_of(job))
         return self._launchers[home].launch(pods, request)
 
+    def may_start(self, job: JobId) -> bool:
+        """Whether the pods of a job have been let start."""
+        return any(launcher.may_start(job) for launcher in self._launchers.values())
+
     def stop(self, job: JobId) -> None:
         """End everything of a job; a `JobStopped` follows in `exits`."""
         self._launcher_of(job).stop(job)

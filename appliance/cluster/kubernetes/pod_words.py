@@ -6,6 +6,8 @@ last line that it printed. What a container printed is the user's, and may hold 
 last line is taken, without what looks like one.
 """
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +23,9 @@ ENDED_EXIT = 143
 """What a process ends with that SIGTERM ends, as whoever deletes a pod sends it."""
 
 DELETED = "it was deleted, and not by the appliance"
+
+_IS_ERROR = re.compile(r"[\w.]+")
+"""The name of an error's class, which begins the last line of a traceback."""
 
 _MAX_WORDS = 240
 _PREEMPTED = "the scheduler has preempted it for a more urgent pod"
@@ -144,7 +149,20 @@ def _end_of_container(pod: Resource, ended: Mapping[str, Any]) -> tuple[EndCause
     if cause is EndCause.OUT_OF_MEMORY and (limit := _memory_limit(pod)):
         return cause, f"{reason}: it took more than its limit of {limit} of memory"
     lines = [line.strip() for line in (ended.get("message") or "").splitlines() if line.strip()]
-    return cause, _words("" if reason == "Error" else reason, *lines[-1:])
+    return cause, _words("" if reason == "Error" else reason, *map(_said, lines[-1:]))
+
+
+def _said(line: str) -> str:
+    """Return what a line of a container's output says: of a line of our log, the error in it."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(entry, dict) or "message" not in entry:
+        return line
+    *_, error = str(entry.get("traceback") or "").strip().splitlines() or [""]
+    kind, _, sentence = error.partition(": ")
+    return sentence if _IS_ERROR.fullmatch(kind) and sentence else str(entry["message"])
 
 
 def _memory_limit(pod: Resource) -> str:

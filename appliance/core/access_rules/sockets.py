@@ -168,6 +168,7 @@ INNER_METHODS: Mapping[str, str] = {
     "/wsc.v1.Management/ReportJob": "management",
     "/wsc.v1.Management/RequestCompile": "management",
     "/wsc.v1.Management/FindCoordinator": "management",
+    "/wsc.v1.Management/AskStart": "management",
     "/wsc.v1.DriverControl/DriverStarted": "management",
     "/wsc.v1.DriverControl/DriverEnded": "management",
     "/wsc.v1.Nodes/Join": "agents",

@@ -12,6 +12,7 @@ from appliance.cluster.kubernetes.object_kinds import LEADER_LABEL, POD
 from appliance.cluster.kubernetes.options import KubernetesOptions, OnDrain, parse_options
 from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
+from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobLine
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.cluster.system_service import SystemService
@@ -111,6 +112,10 @@ class KubernetesSide:
     def namespace_of(self, job: JobRecord | JobLine) -> str:
         """Return where the wsjob of a job is, or will be; empty once it is gone."""
         return self._jobs.namespace_of(job)
+
+    def may_start(self, job: JobId) -> bool:
+        """Whether the pods of a job have been let start."""
+        return self._jobs.launcher.may_start(job)
 
     @property
     def requeues_disrupted(self) -> bool:

@@ -35,6 +35,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
         addresses: Where coordinators of other nodes are.
         clock: Times waiting.
         presence: Is told which clients live.
+        may_start: Whether the pods of a job may run, where they are placed before they run.
         key_of: Returns the key of a job, which whoever speaks for the job has to know; None where
             all pods run as one user of this machine.
     """
@@ -47,6 +48,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
         clock: Clock,
         presence: Presence,
         *,
+        may_start: Callable[[JobId], bool] = lambda _: True,
         key_of: Callable[[JobId], str] | None = None,
     ) -> None:
         self._key_of = key_of
@@ -54,6 +56,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
         self._watch = watch
         self._clock = clock
         self._presence = presence
+        self._may_start = may_start
 
     async def RegisterCoordinator(
         self, request: pb.RegisterCoordinatorRequest, context: Context
@@ -73,6 +76,10 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
     ) -> pb.FindCoordinatorReply:
         """Where a pod on another node finds its coordinator."""
         return pb.FindCoordinatorReply(control_address=self._addresses.find(JobId(request.job)))
+
+    def AskStart(self, request: pb.AskStartRequest, context: Context) -> pb.AskStartReply:
+        """Whether a pod that has a node may run: whether all pods of its job have one."""
+        return pb.AskStartReply(may_start=self._may_start(JobId(request.job)))
 
     def ReportJob(self, request: pb.JobReport, context: Context) -> pb.JobReportReply:
         """How the job fares."""

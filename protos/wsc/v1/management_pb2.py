@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/wsc/v1/management.proto\x12\x06wsc.v1\"h\n\x1aRegisterCoordinatorRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x17\n\x0fservice_address\x18\x02 \x01(\t\x12\x17\n\x0f\x63ontrol_address\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x05\"\x1a\n\x18RegisterCoordinatorReply\"b\n\x15RequestCompileRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x14\n\x0cwait_seconds\x18\x02 \x01(\x01\x12\x13\n\x0bnum_systems\x18\x03 \x01(\x05\x12\x11\n\tis_cached\x18\x04 \x01(\x08\"K\n\x13RequestCompileReply\x12\x12\n\nis_granted\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\x03\"%\n\x16\x46indCoordinatorRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"/\n\x14\x46indCoordinatorReply\x12\x17\n\x0f\x63ontrol_address\x18\x01 \x01(\t\"\xde\x01\n\tPodReport\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\x0b\n\x03pid\x18\x04 \x01(\x05\x12\x10\n\x08is_ready\x18\x05 \x01(\x08\x12\x0c\n\x04step\x18\x06 \x01(\x03\x12\x16\n\x0eresident_bytes\x18\x07 \x01(\x03\x12\x31\n\x08readings\x18\x08 \x03(\x0b\x32\x1f.wsc.v1.PodReport.ReadingsEntry\x1a/\n\rReadingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xe5\x01\n\tJobReport\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05phase\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x1f\n\x04pods\x18\x04 \x03(\x0b\x32\x11.wsc.v1.PodReport\x12&\n\x06\x65vents\x18\x05 \x03(\x0b\x32\x16.wsc.v1.JobEventReport\x12#\n\x06points\x18\x06 \x03(\x0b\x32\x13.wsc.v1.SeriesPoint\x12\x12\n\nhas_client\x18\x07 \x01(\x08\x12)\n\x07session\x18\x08 \x01(\x0b\x32\x18.wsc.v1.RunSessionReport\"\xba\x01\n\x10RunSessionReport\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\x12\x17\n\x0f\x63ompleted_steps\x18\x03 \x01(\x03\x12\x14\n\x0cstep_seconds\x18\x04 \x01(\x01\x12\x13\n\x0bis_training\x18\x05 \x01(\x08\x12\x0f\n\x07is_over\x18\x06 \x01(\x08\x12-\n\x0emasked_weights\x18\x07 \x01(\x0b\x32\x15.wsc.v1.MaskedWeights\"\xd6\x02\n\rMaskedWeights\x12\x12\n\nnum_masked\x18\x01 \x01(\x03\x12\x12\n\nnum_sparse\x18\x02 \x01(\x03\x12\x14\n\x0cnum_elements\x18\x03 \x01(\x03\x12\x14\n\x0cnum_nonzeros\x18\x04 \x01(\x03\x12\x17\n\x0f\x62roadcast_bytes\x18\x05 \x01(\x03\x12\x1d\n\x15\x64\x65nse_broadcast_bytes\x18\x06 \x01(\x03\x12\x1e\n\x16simulated_step_seconds\x18\x07 \x01(\x01\x12$\n\x1csimulated_dense_step_seconds\x18\x08 \x01(\x01\x12>\n\rdense_because\x18\t \x03(\x0b\x32\'.wsc.v1.MaskedWeights.DenseBecauseEntry\x1a\x33\n\x11\x44\x65nseBecauseEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"]\n\x0bSeriesPoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x05\x12\x0c\n\x04step\x18\x03 \x01(\x03\x12\r\n\x05value\x18\x04 \x01(\x01\x12\x12\n\nat_seconds\x18\x05 \x01(\x01\"R\n\x0eJobEventReport\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x12\n\nis_warning\x18\x03 \x01(\x08\x12\x0b\n\x03pod\x18\x04 \x01(\t\"\x10\n\x0eJobReportReply\"Y\n\x0fShutdownRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x12\n\nis_failure\x18\x02 \x01(\x08\x12\x0b\n\x03pod\x18\x03 \x01(\t\x12\x15\n\ris_preemption\x18\x04 \x01(\x08\"\x0f\n\rShutdownReply2\xc0\x02\n\nManagement\x12[\n\x13RegisterCoordinator\x12\".wsc.v1.RegisterCoordinatorRequest\x1a .wsc.v1.RegisterCoordinatorReply\x12\x36\n\tReportJob\x12\x11.wsc.v1.JobReport\x1a\x16.wsc.v1.JobReportReply\x12L\n\x0eRequestCompile\x12\x1d.wsc.v1.RequestCompileRequest\x1a\x1b.wsc.v1.RequestCompileReply\x12O\n\x0f\x46indCoordinator\x12\x1e.wsc.v1.FindCoordinatorRequest\x1a\x1c.wsc.v1.FindCoordinatorReply2H\n\nJobControl\x12:\n\x08Shutdown\x12\x17.wsc.v1.ShutdownRequest\x1a\x15.wsc.v1.ShutdownReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/wsc/v1/management.proto\x12\x06wsc.v1\"h\n\x1aRegisterCoordinatorRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x17\n\x0fservice_address\x18\x02 \x01(\t\x12\x17\n\x0f\x63ontrol_address\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x05\"\x1a\n\x18RegisterCoordinatorReply\"b\n\x15RequestCompileRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x14\n\x0cwait_seconds\x18\x02 \x01(\x01\x12\x13\n\x0bnum_systems\x18\x03 \x01(\x05\x12\x11\n\tis_cached\x18\x04 \x01(\x08\"K\n\x13RequestCompileReply\x12\x12\n\nis_granted\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\x03\"%\n\x16\x46indCoordinatorRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"/\n\x14\x46indCoordinatorReply\x12\x17\n\x0f\x63ontrol_address\x18\x01 \x01(\t\"\x1e\n\x0f\x41skStartRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"\"\n\rAskStartReply\x12\x11\n\tmay_start\x18\x01 \x01(\x08\"\xde\x01\n\tPodReport\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\x0b\n\x03pid\x18\x04 \x01(\x05\x12\x10\n\x08is_ready\x18\x05 \x01(\x08\x12\x0c\n\x04step\x18\x06 \x01(\x03\x12\x16\n\x0eresident_bytes\x18\x07 \x01(\x03\x12\x31\n\x08readings\x18\x08 \x03(\x0b\x32\x1f.wsc.v1.PodReport.ReadingsEntry\x1a/\n\rReadingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xe5\x01\n\tJobReport\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05phase\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x1f\n\x04pods\x18\x04 \x03(\x0b\x32\x11.wsc.v1.PodReport\x12&\n\x06\x65vents\x18\x05 \x03(\x0b\x32\x16.wsc.v1.JobEventReport\x12#\n\x06points\x18\x06 \x03(\x0b\x32\x13.wsc.v1.SeriesPoint\x12\x12\n\nhas_client\x18\x07 \x01(\x08\x12)\n\x07session\x18\x08 \x01(\x0b\x32\x18.wsc.v1.RunSessionReport\"\xba\x01\n\x10RunSessionReport\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\x12\x17\n\x0f\x63ompleted_steps\x18\x03 \x01(\x03\x12\x14\n\x0cstep_seconds\x18\x04 \x01(\x01\x12\x13\n\x0bis_training\x18\x05 \x01(\x08\x12\x0f\n\x07is_over\x18\x06 \x01(\x08\x12-\n\x0emasked_weights\x18\x07 \x01(\x0b\x32\x15.wsc.v1.MaskedWeights\"\xd6\x02\n\rMaskedWeights\x12\x12\n\nnum_masked\x18\x01 \x01(\x03\x12\x12\n\nnum_sparse\x18\x02 \x01(\x03\x12\x14\n\x0cnum_elements\x18\x03 \x01(\x03\x12\x14\n\x0cnum_nonzeros\x18\x04 \x01(\x03\x12\x17\n\x0f\x62roadcast_bytes\x18\x05 \x01(\x03\x12\x1d\n\x15\x64\x65nse_broadcast_bytes\x18\x06 \x01(\x03\x12\x1e\n\x16simulated_step_seconds\x18\x07 \x01(\x01\x12$\n\x1csimulated_dense_step_seconds\x18\x08 \x01(\x01\x12>\n\rdense_because\x18\t \x03(\x0b\x32\'.wsc.v1.MaskedWeights.DenseBecauseEntry\x1a\x33\n\x11\x44\x65nseBecauseEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"]\n\x0bSeriesPoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x05\x12\x0c\n\x04step\x18\x03 \x01(\x03\x12\r\n\x05value\x18\x04 \x01(\x01\x12\x12\n\nat_seconds\x18\x05 \x01(\x01\"R\n\x0eJobEventReport\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x12\n\nis_warning\x18\x03 \x01(\x08\x12\x0b\n\x03pod\x18\x04 \x01(\t\"\x10\n\x0eJobReportReply\"Y\n\x0fShutdownRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x12\n\nis_failure\x18\x02 \x01(\x08\x12\x0b\n\x03pod\x18\x03 \x01(\t\x12\x15\n\ris_preemption\x18\x04 \x01(\x08\"\x0f\n\rShutdownReply2\xfc\x02\n\nManagement\x12[\n\x13RegisterCoordinator\x12\".wsc.v1.RegisterCoordinatorRequest\x1a .wsc.v1.RegisterCoordinatorReply\x12\x36\n\tReportJob\x12\x11.wsc.v1.JobReport\x1a\x16.wsc.v1.JobReportReply\x12L\n\x0eRequestCompile\x12\x1d.wsc.v1.RequestCompileRequest\x1a\x1b.wsc.v1.RequestCompileReply\x12O\n\x0f\x46indCoordinator\x12\x1e.wsc.v1.FindCoordinatorRequest\x1a\x1c.wsc.v1.FindCoordinatorReply\x12:\n\x08\x41skStart\x12\x17.wsc.v1.AskStartRequest\x1a\x15.wsc.v1.AskStartReply2H\n\nJobControl\x12:\n\x08Shutdown\x12\x17.wsc.v1.ShutdownRequest\x1a\x15.wsc.v1.ShutdownReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,30 +47,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FINDCOORDINATORREQUEST']._serialized_end=390
   _globals['_FINDCOORDINATORREPLY']._serialized_start=392
   _globals['_FINDCOORDINATORREPLY']._serialized_end=439
-  _globals['_PODREPORT']._serialized_start=442
-  _globals['_PODREPORT']._serialized_end=664
-  _globals['_PODREPORT_READINGSENTRY']._serialized_start=617
-  _globals['_PODREPORT_READINGSENTRY']._serialized_end=664
-  _globals['_JOBREPORT']._serialized_start=667
-  _globals['_JOBREPORT']._serialized_end=896
-  _globals['_RUNSESSIONREPORT']._serialized_start=899
-  _globals['_RUNSESSIONREPORT']._serialized_end=1085
-  _globals['_MASKEDWEIGHTS']._serialized_start=1088
-  _globals['_MASKEDWEIGHTS']._serialized_end=1430
-  _globals['_MASKEDWEIGHTS_DENSEBECAUSEENTRY']._serialized_start=1379
-  _globals['_MASKEDWEIGHTS_DENSEBECAUSEENTRY']._serialized_end=1430
-  _globals['_SERIESPOINT']._serialized_start=1432
-  _globals['_SERIESPOINT']._serialized_end=1525
-  _globals['_JOBEVENTREPORT']._serialized_start=1527
-  _globals['_JOBEVENTREPORT']._serialized_end=1609
-  _globals['_JOBREPORTREPLY']._serialized_start=1611
-  _globals['_JOBREPORTREPLY']._serialized_end=1627
-  _globals['_SHUTDOWNREQUEST']._serialized_start=1629
-  _globals['_SHUTDOWNREQUEST']._serialized_end=1718
-  _globals['_SHUTDOWNREPLY']._serialized_start=1720
-  _globals['_SHUTDOWNREPLY']._serialized_end=1735
-  _globals['_MANAGEMENT']._serialized_start=1738
-  _globals['_MANAGEMENT']._serialized_end=2058
-  _globals['_JOBCONTROL']._serialized_start=2060
-  _globals['_JOBCONTROL']._serialized_end=2132
+  _globals['_ASKSTARTREQUEST']._serialized_start=441
+  _globals['_ASKSTARTREQUEST']._serialized_end=471
+  _globals['_ASKSTARTREPLY']._serialized_start=473
+  _globals['_ASKSTARTREPLY']._serialized_end=507
+  _globals['_PODREPORT']._serialized_start=510
+  _globals['_PODREPORT']._serialized_end=732
+  _globals['_PODREPORT_READINGSENTRY']._serialized_start=685
+  _globals['_PODREPORT_READINGSENTRY']._serialized_end=732
+  _globals['_JOBREPORT']._serialized_start=735
+  _globals['_JOBREPORT']._serialized_end=964
+  _globals['_RUNSESSIONREPORT']._serialized_start=967
+  _globals['_RUNSESSIONREPORT']._serialized_end=1153
+  _globals['_MASKEDWEIGHTS']._serialized_start=1156
+  _globals['_MASKEDWEIGHTS']._serialized_end=1498
+  _globals['_MASKEDWEIGHTS_DENSEBECAUSEENTRY']._serialized_start=1447
+  _globals['_MASKEDWEIGHTS_DENSEBECAUSEENTRY']._serialized_end=1498
+  _globals['_SERIESPOINT']._serialized_start=1500
+  _globals['_SERIESPOINT']._serialized_end=1593
+  _globals['_JOBEVENTREPORT']._serialized_start=1595
+  _globals['_JOBEVENTREPORT']._serialized_end=1677
+  _globals['_JOBREPORTREPLY']._serialized_start=1679
+  _globals['_JOBREPORTREPLY']._serialized_end=1695
+  _globals['_SHUTDOWNREQUEST']._serialized_start=1697
+  _globals['_SHUTDOWNREQUEST']._serialized_end=1786
+  _globals['_SHUTDOWNREPLY']._serialized_start=1788
+  _globals['_SHUTDOWNREPLY']._serialized_end=1803
+  _globals['_MANAGEMENT']._serialized_start=1806
+  _globals['_MANAGEMENT']._serialized_end=2186
+  _globals['_JOBCONTROL']._serialized_start=2188
+  _globals['_JOBCONTROL']._serialized_end=2260
 # @@protoc_insertion_point(module_scope)

@@ -162,6 +162,44 @@ class FindCoordinatorReply(_message.Message):
 Global___FindCoordinatorReply: _TypeAlias = FindCoordinatorReply  # noqa: Y015
 
 @_typing.final
+class AskStartRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AskStartRequest: _TypeAlias = AskStartRequest  # noqa: Y015
+
+@_typing.final
+class AskStartReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAY_START_FIELD_NUMBER: _builtins.int
+    may_start: _builtins.bool
+    def __init__(
+        self,
+        *,
+        may_start: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["may_start", b"may_start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AskStartReply: _TypeAlias = AskStartReply  # noqa: Y015
+
+@_typing.final
 class PodReport(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -54,6 +54,11 @@ class ManagementStub:
                 request_serializer=protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorRequest.SerializeToString,
                 response_deserializer=protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorReply.FromString,
                 _registered_method=True)
+        self.AskStart = channel.unary_unary(
+                '/wsc.v1.Management/AskStart',
+                request_serializer=protos_dot_wsc_dot_v1_dot_management__pb2.AskStartRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_management__pb2.AskStartReply.FromString,
+                _registered_method=True)
 
 
 class ManagementServicer:
@@ -88,6 +93,13 @@ class ManagementServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AskStart(self, request, context):
+        """Whether the pods of a job that were launched together may run their roles; a pod asks again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ManagementServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -110,6 +122,11 @@ def add_ManagementServicer_to_server(servicer, server):
                     servicer.FindCoordinator,
                     request_deserializer=protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorRequest.FromString,
                     response_serializer=protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorReply.SerializeToString,
+            ),
+            'AskStart': grpc.unary_unary_rpc_method_handler(
+                    servicer.AskStart,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_management__pb2.AskStartRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_management__pb2.AskStartReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -220,6 +237,33 @@ class Management:
             '/wsc.v1.Management/FindCoordinator',
             protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorRequest.SerializeToString,
             protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AskStart(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Management/AskStart',
+            protos_dot_wsc_dot_v1_dot_management__pb2.AskStartRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_management__pb2.AskStartReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,8 @@ class ManagementStub:
     """
     FindCoordinator: _grpc.UnaryUnaryMultiCallable[_management_pb2.FindCoordinatorRequest, _management_pb2.FindCoordinatorReply]
     """Where the job's coordinator listens for pods on other hosts."""
+    AskStart: _grpc.UnaryUnaryMultiCallable[_management_pb2.AskStartRequest, _management_pb2.AskStartReply]
+    """Whether the pods of a job that were launched together may run their roles; a pod asks again."""
 
 @_typing.type_check_only
 class ManagementAsyncStub(ManagementStub):
@@ -55,6 +57,8 @@ class ManagementAsyncStub(ManagementStub):
     """
     FindCoordinator: _aio.UnaryUnaryMultiCallable[_management_pb2.FindCoordinatorRequest, _management_pb2.FindCoordinatorReply]  # type: ignore[assignment]
     """Where the job's coordinator listens for pods on other hosts."""
+    AskStart: _aio.UnaryUnaryMultiCallable[_management_pb2.AskStartRequest, _management_pb2.AskStartReply]  # type: ignore[assignment]
+    """Whether the pods of a job that were launched together may run their roles; a pod asks again."""
 
 class ManagementServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -90,6 +94,14 @@ class ManagementServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_management_pb2.FindCoordinatorReply, _abc.Awaitable[_management_pb2.FindCoordinatorReply]]:
         """Where the job's coordinator listens for pods on other hosts."""
+
+    @_abc_1.abstractmethod
+    def AskStart(
+        self,
+        request: _management_pb2.AskStartRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_management_pb2.AskStartReply, _abc.Awaitable[_management_pb2.AskStartReply]]:
+        """Whether the pods of a job that were launched together may run their roles; a pod asks again."""
 
 def add_ManagementServicer_to_server(servicer: ManagementServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 

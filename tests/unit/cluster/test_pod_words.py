@@ -86,3 +86,27 @@ def test_a_program_that_ends_by_itself_tells_its_last_line():
     assert end_of(failed) == End(exit_code=1, cause=EndCause.PROCESS, words="two")
     done = pod(phase="Succeeded", containerStatuses=terminated(0, "Completed"))
     assert end_of(done) == End(exit_code=0, cause=EndCause.PROCESS)
+
+
+REGISTRATION = "j-chief-1 could not register with j-coordinator-0 within 60 s: nobody answers."
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("out of luck", "out of luck"),
+        ('{"message": "Pod ends", "level": "INFO"}', "Pod ends"),
+        (
+            '{"message": "Pod could not start", "traceback": "Traceback:\\n  File x\\n'
+            f'appliance.core.errors.PodFailedError: {REGISTRATION}"}}',
+            REGISTRATION,
+        ),
+        ('{"message": "Cut", "traceback": "no error"}', "Cut"),
+        ('{"loss": 3}', '{"loss": 3}'),
+        ("[1, 2]", "[1, 2]"),
+        ('{"message": "cut of', '{"message": "cut of'),
+    ],
+)
+def test_of_a_line_of_our_log_the_sentence_is_told_and_no_json(line, words):
+    ended = pod(phase="Failed", containerStatuses=terminated(1, message=f"before\n{line}\n"))
+    assert end_of(ended).words == words
