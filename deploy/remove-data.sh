@@ -2,7 +2,8 @@
 # remove-data.sh NAMESPACE RELEASE [NAMESPACE-OF-A-SESSION...]
 #
 # Removes for good what stays after `helm uninstall` of a release, on the cluster of KUBECONFIG: its data
-# (claims of the data volume and of the bundled database, the database's password), its finished wsjobs,
+# (claims of the data volume and of the bundled database, the database's password, the certificates and
+# their authority), its finished wsjobs,
 # also in the namespaces of sessions that are named, and its Lease and systems if they were left behind.
 # Refuses while anything of the release runs. Definitions of wsjobs and wscsystems stay: another release
 # may need them.
@@ -32,4 +33,4 @@ if [ -n "$kinds" ]; then
     remove "$namespace" "wscsystems.$group"
 fi
 remove "$namespace" secrets,persistentvolumeclaims,leases
-kubectl --namespace "$namespace" delete lease "$name" --ignore-not-found
+kubectl --namespace "$namespace" delete lease/"$name" secret/"$name"-tls --ignore-not-found

@@ -47,14 +47,6 @@ def make_secret(
     typer.echo(f"Secret {namespace}/{secret} is {'made' if kept is None else 'renewed'}.")
 
 
-@certificates_app.command("remove-secret")
-def remove_secret(secret: _Secret, *, namespace: _Namespace = "default") -> None:
-    """Remove a TLS Secret."""
-    with clear_errors():
-        was_there = _open(namespace, secret).remove()
-    typer.echo(f"Secret {namespace}/{secret} {'is removed' if was_there else 'was not there'}.")
-
-
 def _open(namespace: str, name: str) -> "TlsSecret":
     # Kubernetes' client takes a second to import, and no other command wants it.
     from appliance.cluster.tls_secret import TlsSecret  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Reads, writes and removes a TLS Secret of Kubernetes; decides nothing."""
+"""Reads and writes a TLS Secret of Kubernetes; decides nothing."""
 
 import base64
 from collections.abc import Mapping
@@ -47,7 +47,3 @@ class TlsSecret:
         }
         if not exists or self._api.replace(SECRET, body) is None:
             self._api.create(SECRET, body)
-
-    def remove(self) -> bool:
-        """Remove it; return whether there was one."""
-        return self._api.delete(SECRET, self._name)

@@ -26,10 +26,12 @@ def is_password(verifier: str, password: str) -> bool:
     return hashlib.sha256(hmac.digest(key, b"Client Key", "sha256")).digest() == stored
 
 
+@pytest.mark.parametrize("wants", ["trust", "scram-sha-256", "reject"])
 @pytest.mark.parametrize("password", ["first", 'it\'s "$second" `3`\\'])
 def test_the_secret_says_what_the_password_is_whenever_the_database_starts(
-    helm: Helm, password: str
+    helm: Helm, password: str, wants: str
 ) -> None:
+    """Whatever the image's database wants of those who come by its socket."""
     objects = helm.template(Settings())
     (database,) = [each for each in objects if each["kind"] == "StatefulSet"]
     (container,) = database["spec"]["template"]["spec"]["containers"]
@@ -41,8 +43,11 @@ def test_the_secret_says_what_the_password_is_whenever_the_database_starts(
         owner = Path(socket).owner()
         with psycopg.connect(f"host={socket} user={owner} dbname=postgres") as session:
             session.execute("CREATE ROLE \"a user\" LOGIN SUPERUSER PASSWORD 'of an earlier day'")
+            (Path(socket) / "data/pg_hba.conf").write_text(f"local all all {wants}\n")
+            session.execute("SELECT pg_reload_conf()")
         here = [word.replace("/var/run/postgresql", socket) for word in command]
         variables = {"POSTGRES_USER": "a user", "POSTGRES_DB": "postgres"}
+        variables["PGDATA"] = f"{socket}/data"
         subprocess.run(
             here,
             env={"PATH": f"{programs}:{os.environ['PATH']}", "POSTGRES_PASSWORD": password}

@@ -1,4 +1,4 @@
-"""The jobs of the chart, run as helm has them made: certificates come, stay, are renewed and go.
+"""The jobs of the chart, run as helm has them made: certificates come, stay and are renewed.
 
 No controller runs there, so this test stands for the one that runs Jobs: it runs what a hook's pod
 would run, with the rights of its service account, and says how it ended.
@@ -151,7 +151,7 @@ def alternative_names(certificate: bytes) -> set[str]:
     return set(names.get_values_for_type(x509.DNSName))
 
 
-def test_certificates_last_as_long_as_they_will_do_and_nothing_stays(
+def test_certificates_last_as_long_as_they_will_do_and_survive_a_reinstallation(
     kube: KubeServer, namespace: str, jobs: JobRunner, tmp_path: Path
 ) -> None:
     program = find_tool("helm")
@@ -187,12 +187,12 @@ def test_certificates_last_as_long_as_they_will_do_and_nothing_stays(
     assert jobs.ran == [
         *[f"{NAME}-crds", f"{NAME}-certificates-make", f"{NAME}-password"] * 3,
         f"{NAME}-end-jobs",
-        f"{NAME}-certificates-remove",
     ]
     kinds = "deployments,statefulsets,services,roles,rolebindings,serviceaccounts,configmaps"
     kinds += ",secrets,pdb,networkpolicies,jobs,persistentvolumeclaims"
     # No controller collects what hooks own there; the data and what opens it are kept on purpose.
-    kept = {f"persistentvolumeclaim/{NAME}-data", f"secret/{NAME}-postgresql"}
+    kept = {f"persistentvolumeclaim/{NAME}-data"}
+    kept |= {f"secret/{NAME}-postgresql", f"secret/{NAME}-tls"}
     wait_until(
         lambda: names(kube, namespace, kinds) <= kept,
         seconds=120,
@@ -200,8 +200,10 @@ def test_certificates_last_as_long_as_they_will_do_and_nothing_stays(
         seen=lambda: str(names(kube, namespace, kinds)),
     )
 
-    run("install", RELEASE, str(CHART))
+    kept_certificates = tls_secret(kube, namespace)
+    run("install", RELEASE, str(CHART), "--set", "service.publicName=wafer.example.org")
     assert password(kube, namespace) == first_password
+    assert tls_secret(kube, namespace) == kept_certificates  # clients hold its authority
 
 
 def test_a_password_that_an_earlier_chart_made_survives_the_upgrade_to_this_one(

@@ -52,7 +52,9 @@ def make_release(own, team, release):
     for kind in KINDS:
         make(own, kind, f"{release}-a", release)
     make(team, WSJOB, f"{release}-b", release)
-    own.create(LEASE, {"metadata": {"name": f"{release}-wsc-appliance"}, "spec": {}})  # unlabelled
+    # Those that are no part of the release have no label of it.
+    own.create(LEASE, {"metadata": {"name": f"{release}-wsc-appliance"}, "spec": {}})
+    own.create(SECRET, {"metadata": {"name": f"{release}-wsc-appliance-tls"}})
 
 
 def left(own, team, release):
