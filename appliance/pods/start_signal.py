@@ -113,7 +113,7 @@ def _ask(spec: PodSpec, *, parent: int) -> None:
                 if reply.may_start:
                     return
             except grpc.RpcError as error:
-                why = peers.trouble() or error.details()
+                why = peers.trouble() or str(error.details())
                 if why != said:
                     sys.stdout.write(f"{spec.name} cannot ask whether it may start: {why}\n")
                     sys.stdout.flush()

@@ -334,6 +334,7 @@ def test_what_stays_after_an_uninstallation_has_the_label_by_which_it_is_removed
         "wafer-wsc-appliance-data",
         "data-wafer-wsc-appliance-postgresql-0",
         secret.removeprefix("--secret="),
+        "wafer-wsc-appliance-tls",
     ]
 
 
