@@ -8,8 +8,8 @@ the kernel may write any of it back and drop it from memory.
 from dataclasses import dataclass
 from pathlib import Path
 
-_FILL = 0.6
-"""Share of the memory that tensors may take; rings, an update's values and Python need the rest."""
+from appliance.core.plans.shard_count import TENSOR_SHARE
+
 _MEMORY_INFO = Path("/proc/meminfo")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -42,7 +42,7 @@ def choose_backing(need_bytes: int, *, limit_bytes: int, directory: Path) -> Bac
         limit_bytes: Memory that the pod may use.
         directory: Where files are made.
     """
-    return Backing(directory=directory, is_on_disk=need_bytes > limit_bytes * _FILL)
+    return Backing(directory=directory, is_on_disk=need_bytes > limit_bytes * TENSOR_SHARE)
 
 
 def memory_limit() -> int:

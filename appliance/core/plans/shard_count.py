@@ -9,9 +9,9 @@ from appliance.core.plans.state_shards import place_state
 
 MAX_SHARDS = 64
 """More would be more pods than a job's other roles have on the largest cluster that was shown."""
-_FILL = 0.6
-"""Share of a node's memory that tensors may take; rings, files' pages and Python need the rest. The
-same as `workers.memoryx.backing` goes by before it turns to the disk."""
+TENSOR_SHARE = 0.6
+"""Share of the memory of MemoryX that tensors may take; rings, values of an update, files' pages
+and Python need the rest. A node is given no more; a pod with more keeps its state in a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def count_shards(plan: Plan, max_shards: int, nodes: MemoryNodes) -> ShardCount:
 
 def _num_needed(plan: Plan, nodes: MemoryNodes) -> int:
     """Return the least shards of which each fits a node, or as many as there are nodes."""
-    room, most = int(nodes.node_bytes * _FILL), min(nodes.num_nodes, MAX_SHARDS)
+    room, most = int(nodes.node_bytes * TENSOR_SHARE), min(nodes.num_nodes, MAX_SHARDS)
     for num_shards in range(1, most):
         if max(_held_bytes(shard.plan) for shard in shard_plans(plan, num_shards)) <= room:
             return num_shards

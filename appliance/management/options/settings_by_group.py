@@ -10,6 +10,7 @@ from appliance.core.cluster.identity import ROOT
 from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS
 from appliance.core.errors import UserError
 from appliance.core.plans.plan import Execution, Precision
+from appliance.core.plans.shard_count import TENSOR_SHARE
 from appliance.core.pods.pod_options import Device, StreamMode
 from appliance.management.options.setting_field import setting
 from appliance.wafer.hardware import Machine, parse_machine
@@ -48,23 +49,19 @@ def _check_ports(**ports: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenOptions:
-    """Where the appliance listens.
+    """Where the appliance listens."""
 
-    Attributes:
-        host: Name or address to listen at; off loopback only with TLS and tokens.
-        port: Port for gRPC; 0 for any free one.
-        rest_port: Port for REST; 0 for any free one.
-        public_name: Name or address that clients are told; empty derives it from `host`.
-        public_port: Port that clients are told, where something else passes them on; 0 for `port`.
-    """
-
-    host: str = setting("localhost", "Name or address to listen at.")
-    port: int = setting(9000, "Port for clients; 0 for any.")
-    rest_port: int = setting(9001, "Port for REST; 0 for any.")
-    public_name: str = setting(
-        "", "Public name of the appliance, announced to clients.", shown="from --host"
+    host: str = setting(
+        "localhost", "Name or address to listen at; off loopback only with TLS and tokens."
     )
-    public_port: int = setting(0, "Public port, announced to clients; 0: that of --port.")
+    port: int = setting(9000, "Port for clients; 0 for any free one.")
+    rest_port: int = setting(9001, "Port for REST; 0 for any free one.")
+    public_name: str = setting(
+        "", "Name or address of the appliance that clients are told.", shown="from --host"
+    )
+    public_port: int = setting(
+        0, "Port that clients are told, where a proxy passes them on; 0: that of --port."
+    )
 
     def __post_init__(self) -> None:
         _check_ports(port=self.port, rest_port=self.rest_port, public_port=self.public_port)
@@ -91,49 +88,43 @@ class ListenOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustOptions:
-    """How callers and the appliance prove who they are.
-
-    Attributes:
-        has_tls: Whether clients talk TLS. They then need one port alone: it leads to management, to
-            every coordinator and to REST.
-        certificates: Directory with `ca.crt`, `tls.crt` and `tls.key`; empty lets the appliance
-            make its own.
-        needs_token: Whether every call must carry a token that this appliance minted; with
-            `has_tls` alone, on loopback too: who gets the port of a stopped appliance could
-            collect the tokens of its users.
-        serves_local_users: Whether, without tokens, every user of this machine is served, as whom
-            the kernel says; else only who runs the appliance, and root. As root alone, because each
-            user's programs then run as that user.
-        trusted_proxies: Networks of proxies whose word REST takes for where a request comes from,
-            separated by commas; empty for none. Never for whose it is: so callers need tokens.
-        oidc: File that names an identity provider at which people may log in, beside tokens (see
-            `provider_options`); empty for none. A path, as it may lead to secrets.
-    """
+    """How callers and the appliance prove who they are."""
 
     has_tls: bool = setting(
-        False, "Use TLS, on one port for everything that clients need.", flag="--tls"
+        False,
+        "Use TLS, on one port for everything that clients need: management, every coordinator "
+        "and REST.",
+        flag="--tls",
     )
     certificates: str = setting(
-        "", "Directory with ca.crt, tls.crt and tls.key.", shown="our own", is_file=True
+        "",
+        "Directory with ca.crt, tls.crt and tls.key; needs --tls.",
+        shown="our own",
+        is_file=True,
     )
     needs_token: bool = setting(
-        False, "Require a token of `appliance token` with every call; needs --tls.", flag="--tokens"
+        False,
+        "Require a token of `appliance token` with every call; needs --tls, on loopback too, or"
+        " a program that takes the port of a stopped appliance could collect tokens.",
+        flag="--tokens",
     )
     serves_local_users: bool = setting(
         False,
-        "Without tokens, as root: serve every user of this machine, identified by the kernel.",
+        "Without tokens, as root: serve every user of this machine, identified by the kernel; "
+        "programs of each run as that user. Else only the user that runs the appliance, and "
+        "root, are served.",
         flag="--local-users",
     )
     trusted_proxies: str = setting(
         "",
-        "Networks of proxies whose X-Forwarded-For is believed, as 10.0.0.0/8,192.0.2.7; needs "
-        "--tokens.",
+        "Networks of proxies whose X-Forwarded-For is believed (where a request comes from, "
+        "never whose it is), as 10.0.0.0/8,192.0.2.7; needs --tokens.",
         flag="--trusted-proxy",
         shown="none",
     )
     oidc: str = setting(
         "",
-        "YAML file: OpenID Connect provider for logins beside tokens.",
+        "YAML file: OpenID Connect provider for logins beside tokens; needs --tokens.",
         shown="WSC_OIDC, or none",
         is_file=True,
     )
@@ -147,12 +138,12 @@ class TrustOptions:
             )
         if self.oidc and not self.needs_token:
             raise UserError(
-                f"The file {self.oidc} says where people log in, and nobody has to log in.",
+                f"--oidc {self.oidc} needs --tokens: without tokens nobody logs in.",
                 hint="Add --tls --tokens.",
             )
         if self.certificates and not self.has_tls:
             raise UserError(
-                f"Certificates are given in {self.certificates}, and plain text is to be talked.",
+                f"--certificates {self.certificates} needs --tls: nothing else uses certificates.",
                 hint="Add --tls.",
             )
         if self.serves_local_users and (self.needs_token or os.getuid() != ROOT):
@@ -177,63 +168,54 @@ class TrustOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How jobs are executed: the settings that are passed on to pods.
-
-    Attributes:
-        precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
-            16-bit result rounded to the program's format).
-        machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
-        pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
-            fast as it can.
-        execution: How the wafer is used unless a job's label `wsc.execution` says it:
-            `weight-streaming`, which the client takes for granted, `pipelined`, which refuses what
-            does not fit, or `auto`, pipelined where a program fits on one wafer.
-        streams: How weights reach systems on MemoryX's machine: `mapped` (the default) lets every
-            system read MemoryX's own memory, `ring` copies them once into a ring that all systems
-            read. With `network` every pod counts as a node of its own and all its streams cross TCP
-            on loopback; `network-tls` encrypts them.
-        csx_device: What systems compute on: `cpu` (the default), or `cuda`, the devices of the host
-            of each, among which its systems are dealt out.
-        memoryx_gib: Memory that MemoryX of a job may use on a node, all its weight pods there
-            together; tensors that take most of it are kept in a file in the data directory and
-            paged in and out. 0, the default, means what the machine or the control group has.
-        keep_weights_gib: What each system of a job may keep of the weights of the forward pass for
-            the backward pass, where it gets them from another node; the rest is sent twice a step.
-            0 keeps nothing. On one node nothing is kept, as shared memory costs nothing.
-        kernels: By which library systems compute an operation that several can compute: `measured`
-            (the default) times each once on a kind of machine and keeps the fastest, `rule` goes by
-            the processor alone.
-        stall_seconds: Longest wait of a system for one batch before its job fails. The default is
-            what the real cluster gives a job that does not move.
-    """
+    """How jobs are executed: the settings that are passed on to pods."""
 
     precision: str = setting(
-        Precision.F32.value, "f32 (fast) or exact (rounds every 16-bit result)."
+        Precision.F32.value,
+        "f32 (16-bit types are carried in float32: fast) or exact (every 16-bit result is "
+        "rounded to the program's format).",
     )
-    machine: str = setting("cs2", "What each system is: cs2, cs3, or a YAML file with a table.")
+    machine: str = setting(
+        "cs2",
+        "What each system is, whose times are simulated: cs2, cs3, or a YAML file with a table.",
+    )
     pace: float = setting(0.0, "Wall seconds per simulated second to slow runs down to; 0: off.")
     execution: str = setting(
         Execution.WEIGHT_STREAMING.value,
         "How the wafer is used unless a job's label wsc.execution says it: weight-streaming, "
-        "pipelined, or auto (pipelined where a program fits).",
+        "pipelined (refuses a program that does not fit on one wafer), or auto (pipelined where"
+        " a program fits).",
     )
     streams: str = setting(
         StreamMode.MAPPED.value,
-        "How weights reach systems: mapped (no copy), ring, network or network-tls.",
+        "How weights reach systems on MemoryX's machine: mapped (systems read MemoryX's own "
+        "memory), ring (copied once into a ring that all systems read), network (every pod "
+        "counts as a node of its own, and all its streams cross TCP on loopback) or network-tls"
+        " (the same, encrypted).",
     )
-    csx_device: str = setting(Device.CPU.value, "What systems compute on: cpu or cuda.")
+    csx_device: str = setting(
+        Device.CPU.value,
+        "What systems compute on: cpu, or cuda, the devices of the host of each, which its "
+        "systems share out.",
+    )
     memoryx_gib: float = setting(
-        0.0, "GiB of memory for a job's MemoryX, the rest is kept in files. 0: no limit."
+        0.0,
+        "GiB of memory that MemoryX of a job may use on a node, all its weight pods there "
+        f"together; tensors that need more than {TENSOR_SHARE:g} of it are kept in a file in the "
+        "data directory. 0: the memory of the control group or the machine.",
     )
     keep_weights_gib: float = setting(
-        2.0, "GiB of weights that a system on another node keeps for the backward pass. 0: none."
+        2.0,
+        "GiB of the forward pass's weights that a system keeps for the backward pass where it "
+        "gets them from another node; the rest is sent twice a step. 0: none.",
     )
     kernels: str = setting(
         MEASURED,
-        "Libraries that compute: measured (timed once on a kind of machine) or rule.",
+        "By which library systems compute an operation that several can compute: measured (each"
+        " is timed once on a kind of machine) or rule (by the processor alone).",
     )
     stall_seconds: float = setting(
-        DEFAULT_STALL_SECONDS, "How long a system may wait for a batch before its job fails."
+        DEFAULT_STALL_SECONDS, "How long a system may wait for one batch before its job fails."
     )
 
     def __post_init__(self) -> None:
@@ -298,25 +280,26 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """How jobs wait, and for how long they live unattended.
+    """How jobs wait, and for how long they live unattended."""
 
-    Attributes:
-        lease_seconds: How long a job lives without a sign of its client, which beats every 10
-            seconds; 30 survives two lost beats.
-        orphan_seconds: How long running jobs go on without management, as between a crash and a new
-            start; clients wait about as long.
-        allows_preemption: Whether a blocked job may stop jobs of a lower priority bucket that say
-            that they can go on from a checkpoint.
-        max_drivers: Unfinished detached runs of one user: each is a process of some hundred
-            megabytes that mostly waits.
-    """
-
-    lease_seconds: int = setting(30, "How long a job lives without a heartbeat of its client.")
-    orphan_seconds: float = setting(120.0, "How long pods continue while management is down.")
-    allows_preemption: bool = setting(
-        False, "Let urgent jobs stop preemptible ones.", flag="--preemption"
+    lease_seconds: int = setting(
+        30,
+        "How long a job lives without a heartbeat of its client, which sends one every 10 seconds.",
     )
-    max_drivers: int = setting(64, "Unfinished detached runs that one user may have.")
+    orphan_seconds: float = setting(
+        120.0,
+        "How long running jobs continue while management is down; clients wait about as long.",
+    )
+    allows_preemption: bool = setting(
+        False,
+        "Let a blocked job stop jobs of a lower priority bucket that can go on from a checkpoint.",
+        flag="--preemption",
+    )
+    max_drivers: int = setting(
+        64,
+        "Unfinished detached runs that one user may have; each is a process of some hundred "
+        "megabytes.",
+    )
 
     def __post_init__(self) -> None:
         if self.max_drivers < 1:
@@ -327,33 +310,26 @@ class QueueOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """Where pods run.
-
-    Attributes:
-        launcher: `processes` runs every pod on this machine; `agents` on the nodes whose agents
-            join; `kubernetes` on a Kubernetes cluster.
-        inner_host: Name or address of this node for pods on other nodes; an address is listened at,
-            a name means all of this node's. Empty, the default: all pods are on this node.
-        inner_port: Port for them; 0 for any free one.
-        node_port: Port at which agents join; 0 for any free one. A management that takes the place
-            of one that was killed has the ports of that one, here as with the others.
-        node_grace_seconds: How long a node may be away before its jobs fail; a restarted management
-            waits so long for those that had pods.
-        kubernetes: YAML text of `KubernetesOptions`: pods are a Kubernetes cluster's; or empty.
-    """
+    """Where pods run."""
 
     launcher: str = setting(
-        PROCESSES, "Pods run as processes here, by agents that join, or on kubernetes."
+        PROCESSES,
+        "Where pods run: processes (on this machine), agents (on nodes whose agents join) or "
+        "kubernetes.",
     )
     inner_host: str = setting(
         "",
-        "Name or address of this machine for other nodes. At an address only that one is "
-        "listened at, for a name all of this machine's.",
+        "Name or address of this machine for pods on other nodes. At an address only that one "
+        "is listened at, for a name all of this machine's.",
         shown="none",
     )
-    inner_port: int = setting(9003, "Port for pods on other nodes; 0 for any.")
-    node_port: int = setting(9002, "Port at which agents join; 0 for any.")
-    node_grace_seconds: float = setting(20.0, "How long a node may be away before its jobs fail.")
+    inner_port: int = setting(9003, "Port for pods on other nodes; 0 for any free one.")
+    node_port: int = setting(9002, "Port at which agents join; 0 for any free one.")
+    node_grace_seconds: float = setting(
+        20.0,
+        "How long a node may be away before its jobs fail; a restarted management waits as long"
+        " for nodes that had pods.",
+    )
     kubernetes: str = setting(
         "", "YAML file that describes the cluster for --launcher kubernetes.", is_file=True
     )
@@ -378,33 +354,24 @@ class NodeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepingOptions:
-    """Storage and retention of state, logs and jobs.
-
-    Attributes:
-        history_days: Jobs that ended longer ago are forgotten, with their logs; 0 keeps all.
-        log_days: Logs of jobs that have printed nothing for longer are removed; 0 keeps all.
-        log_gib: The oldest logs of ended jobs beyond so much are removed; 0 keeps all.
-        pod_log_mib: The oldest lines of a running pod's log beyond so much are dropped; 0 keeps
-            all.
-        disk_reserve_mib: What must be free on the disk of the data directory, at most a twentieth
-            of it, for jobs to be started; 0 sets no limit.
-        database: SQLAlchemy URL of a PostgreSQL database; empty keeps all in SQLite.
-    """
+    """Storage and retention of state, logs and jobs."""
 
     history_days: float = setting(
         365.0, "Forget jobs that ended longer ago, with their logs; 0 keeps all."
     )
-    log_days: float = setting(90.0, "Remove logs of jobs that ended longer ago; 0 keeps all.")
+    log_days: float = setting(
+        90.0, "Remove logs of ended jobs that were last written longer ago; 0 keeps all."
+    )
     log_gib: float = setting(
-        50.0, "Remove the oldest logs of ended jobs beyond so much; 0 keeps all."
+        50.0, "GiB of logs of ended jobs; the oldest beyond it are removed; 0 keeps all."
     )
     pod_log_mib: float = setting(
-        256.0, "Drop the oldest lines of a running pod's log beyond so much."
+        256.0, "MiB of a running pod's log; its oldest lines beyond it are dropped; 0 keeps all."
     )
     disk_reserve_mib: float = setting(
         512.0,
-        "MiB that must be free in the data directory, at most a twentieth of its disk, for jobs to "
-        "start; 0 sets no limit.",
+        "MiB that must be free in the data directory, at most a twentieth of its disk, for jobs"
+        " to start; 0 sets no limit.",
     )
     database: str = setting(
         "",
@@ -444,22 +411,16 @@ class KeepingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellingOptions:
-    """Notifications and traces of jobs.
-
-    Attributes:
-        notify: File that says how people are told of their jobs (docs/notifications.md); empty for
-            none but those whom requests name. A path, since what it holds is secret.
-        otlp: Root URL of an OTLP receiver for traces (`http://localhost:4318`); empty for none.
-    """
+    """Notifications and traces of jobs."""
 
     notify: str = setting(
         "",
-        "YAML file: mail server, targets told of every job.",
+        "YAML file: mail server, and targets told of every job (docs/notifications.md).",
         shown="WSC_NOTIFY, or none",
         is_file=True,
     )
     otlp: str = setting(
         "",
-        "Send traces to this OTLP receiver over HTTP.",
+        "Send traces to this OTLP receiver over HTTP, as http://localhost:4318.",
         shown="OTEL_EXPORTER_OTLP_ENDPOINT, or none",
     )

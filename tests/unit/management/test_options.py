@@ -45,7 +45,7 @@ def test_no_two_settings_have_one_name() -> None:
         ({"precision": "f8"}, "no precision 'f8'"),
         ({"needs_token": True, "port": 9000}, "Tokens are asked for at localhost port 9000"),
         ({"max_drivers": 0}, "may have 0 detached runs"),
-        ({"oidc": "/etc/oidc.yaml"}, "says where people log in, and nobody has to log in"),
+        ({"oidc": "/etc/oidc.yaml"}, "needs --tokens: without tokens nobody logs in"),
         ({"trusted_proxies": "10.0.0.0/8"}, "behind the proxies of 10.0.0.0/8 would be nobody"),
         ({"trusted_proxies": "10.0.0.1/8"}, "'10.0.0.1/8' is no list of networks"),
         ({"num_systems": 0}, "0 systems cannot run any job"),
