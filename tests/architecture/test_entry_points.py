@@ -18,8 +18,6 @@ from appliance.api.entry import entry_router, rules_of
 from appliance.core.access_rules.methods import METHODS
 from appliance.core.access_rules.model import ALLOWANCES, GIB, KIB, MIB, Identity, Rule
 from appliance.core.access_rules.open_paths import OPEN
-from appliance.core.access_rules.sockets import COORDINATOR_SERVICE, INNER_METHODS, SOCKETS
-from appliance.core.access_rules.written_files import FILES
 from appliance.core.cluster.access import Action, Principal, Target, UserRole, refusal
 from appliance.core.cluster.records import User
 from appliance.core.errors import InternalError
@@ -38,6 +36,8 @@ from protos.wsc.v1 import (
     pods_pb2,
     queue_pb2,
 )
+from tests.support.entry_points.sockets import COORDINATOR_SERVICE, INNER_METHODS, SOCKETS
+from tests.support.entry_points.written_files import FILES
 from tests.support.rest import described_app
 
 ROOT = Path(__file__).parents[2]
@@ -195,9 +195,9 @@ def test_the_document_says_what_the_table_says():
 HEAD = """\
 # Every way into the appliance
 
-Generated from `appliance/core/access_rules` and the signatures of the REST routes by
-`ENTRY_POINTS_WRITE=1 pytest tests/architecture/test_entry_points.py`; the test fails when something
-is served, listened at or written that is not here. What is not here is refused.
+Generated from `appliance/core/access_rules`, `tests/support/entry_points` and the signatures of the
+REST routes by `ENTRY_POINTS_WRITE=1 pytest tests/architecture/test_entry_points.py`; the test fails
+when something is served, listened at or written that is not here. What is not here is refused.
 
 One place decides: `Gate` in `appliance/management/rpc/access_edge.py`. `enter` runs before anything
 of a message or a body is read: it finds out who calls and whether they have too much open. `decide`

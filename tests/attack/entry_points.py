@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from appliance.api.app import rest_rules
 from appliance.core.access_rules.methods import METHODS
 from appliance.core.access_rules.open_paths import OPEN
-from appliance.core.access_rules.sockets import INNER_METHODS, SOCKETS
-from appliance.core.access_rules.written_files import FILES
+from tests.support.entry_points.sockets import INNER_METHODS, SOCKETS
+from tests.support.entry_points.written_files import FILES
 
 _EVERY_METHOD = (
     "architecture/test_entry_points.py::test_nobody_who_is_blocked_or_a_stranger_changes_what_is_not_theirs",

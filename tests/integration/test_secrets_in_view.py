@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from appliance.core.access_rules.written_files import FILES
 from protos.csctl import api_pb2
 from tests.support.appliance_process import (
     ROOT,
@@ -22,6 +21,7 @@ from tests.support.appliance_process import (
     wait_for,
     wait_pods,
 )
+from tests.support.entry_points.written_files import FILES
 from tests.support.processes import command_of
 
 SECRET = "s3cret-of-the-options"

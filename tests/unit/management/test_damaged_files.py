@@ -14,7 +14,6 @@ import pytest
 from appliance.cluster.work_dirs import write_request
 from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.coordinator.run.kernel_selection import KernelTable
-from appliance.core.access_rules.written_files import FILES
 from appliance.core.clock import SystemClock
 from appliance.core.errors import NotFoundError, WscError
 from appliance.core.ids import JobId
@@ -30,6 +29,7 @@ from appliance.management.store.keys import DRIVER_TOKENS, NODES, STREAMS, TOKEN
 from appliance.management.store.persistent_ports import Ports
 from appliance.management.store.state import State
 from protos.wsc.v1 import pods_pb2
+from tests.support.entry_points.written_files import FILES
 from workers.sdk.cache import ProgramCache
 from workers.sdk.files import Upload
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from appliance.core.access_rules.model import Socket
+from tests.support.entry_points.row import Socket
 
 _OWNER = "the user that runs it"
 _BY_DIRECTORY = "its directory is 0700"

@@ -1,6 +1,6 @@
 """Every file and directory that the appliance writes in its data and runtime directories."""
 
-from appliance.core.access_rules.model import File
+from tests.support.entry_points.row import File
 
 _OWNER = "the user that runs it"
 
