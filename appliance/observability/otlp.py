@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from appliance.observability.tracing import HEADER, PastSpan, Side, Tracing
+from appliance.observability.spans import HEADER, PastSpan, Side, Tracing
 
 _EXPORT_SECONDS = 2.0
 """A receiver that is away holds the end of a pod up for so long at most."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import grpc
 
 from appliance.observability import tracing
+from appliance.observability.spans import HEADER, Side
 
 QUIET = frozenset(
     {
@@ -39,7 +40,7 @@ def is_quiet(method: str) -> bool:
 def place_in(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
     """Return the caller's place in a trace; empty if it tells none."""
     for key, value in metadata or ():
-        if key == tracing.HEADER and isinstance(value, str):
+        if key == HEADER and isinstance(value, str):
             return value
     return ""
 
@@ -73,7 +74,7 @@ class TracedServer(grpc.ServerInterceptor):
 
 def _traced(method: Callable[..., _Any], name: str, parent: str) -> Callable[..., _Any]:
     def call(request: _Any, context: _Any) -> _Any:
-        with tracing.span(name, parent=parent, side=tracing.Side.SERVER):
+        with tracing.span(name, parent=parent, side=Side.SERVER):
             return method(request, context)
 
     return call
@@ -83,7 +84,7 @@ def _traced_stream(
     method: Callable[..., Iterator[_Any]], name: str, parent: str
 ) -> Callable[..., Iterator[_Any]]:
     def call(request: _Any, context: _Any) -> Iterator[_Any]:
-        with tracing.span(name, parent=parent, side=tracing.Side.SERVER, is_current=False):
+        with tracing.span(name, parent=parent, side=Side.SERVER, is_current=False):
             yield from method(request, context)
 
     return call
@@ -113,7 +114,7 @@ class _TracedClient(grpc.UnaryUnaryClientInterceptor):
         details = _Details(
             method=given.method,
             timeout=given.timeout,
-            metadata=[*(given.metadata or ()), (tracing.HEADER, place)],
+            metadata=[*(given.metadata or ()), (HEADER, place)],
             credentials=given.credentials,
             wait_for_ready=given.wait_for_ready,
             compression=given.compression,

@@ -12,7 +12,8 @@ from appliance.management.background.notifier import Notifier
 from appliance.management.logs.job_traces import JobTraces
 from appliance.management.logs.log_retention import LogLimits, LogRetention
 from appliance.management.store.state import State
-from appliance.observability.tracing import Tracing, start_tracing, stop_tracing
+from appliance.observability.spans import Tracing
+from appliance.observability.tracing import start_tracing, stop_tracing
 
 _OWN_LOGS = ("management.log", "fork-server.log")
 

@@ -11,7 +11,7 @@ from appliance.core.cluster.records import EventRecord, JobRecord
 from appliance.core.ids import JobId
 from appliance.management.store.state import State
 from appliance.observability import tracing
-from appliance.observability.tracing import PastSpan
+from appliance.observability.spans import PastSpan
 
 logger = logging.getLogger(__name__)
 

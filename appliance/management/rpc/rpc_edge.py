@@ -33,6 +33,7 @@ from appliance.management.rpc.concurrent_reads import ReadingPlaces
 from appliance.management.rpc.connections import Connections
 from appliance.management.store.database_errors import find_refusal
 from appliance.observability import metrics, tracing
+from appliance.observability.spans import Side
 from appliance.observability.traced_calls import is_quiet, place_in
 from appliance.wire.caller import caller
 from appliance.wire.error_status import status_of
@@ -436,7 +437,7 @@ def _span(method: str, context: _Any) -> AbstractContextManager[None]:
     if is_quiet(method):
         return nullcontext()
     parent = place_in(context.invocation_metadata())
-    return tracing.span(method.removeprefix("/"), parent=parent, side=tracing.Side.SERVER)
+    return tracing.span(method.removeprefix("/"), parent=parent, side=Side.SERVER)
 
 
 def _names(method: str) -> tuple[str, str]:
