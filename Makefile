@@ -34,7 +34,7 @@ SEED ?= 2026
 # How many damaged CSL program files `make fuzz` runs.
 PROGRAMS ?= 100000
 
-.PHONY: help setup hooks client releases notebook sdk-client test-csl test-csl-world test-releases test-modelzoo demo test test-all processes check lint types layers deps unit unit-all fuzz attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup hooks client releases notebook sdk-client test-csl test-csl-world test-releases test-modelzoo demo test test-all processes check lint types layers deps unit unit-all fuzz fuzz-csl attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -175,6 +175,9 @@ fuzz: $(TOOLS) ## A million mutated inputs against every decoder, 100,000 progra
 	$(PY) -m tests.fuzz 1000000
 	$(PY) -m tests.fuzz.programs $(PROGRAMS)
 	FUZZ_SCALE=10 $(PYTEST) -q --timeout 3600 tests/integration/test_rest_contract.py
+
+fuzz-csl: $(TOOLS) ## 10,000 random CSL programs, compiled and run, against a plain model (an hour)
+	$(PY) -m tests.fuzz.values 10000
 
 attack: $(TOOLS) ## Attack appliances in every mode, as root and as two other users, and make every attack of docs/security.md (root; an hour)
 	$(PY) -m tests.attack

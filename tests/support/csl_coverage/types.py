@@ -47,6 +47,20 @@ ROWS = (
     ),
     Row(
         page=PAGE,
+        says="the sides meet whatever type is wanted around them",
+        top=PEERS + "var w: u16 = 65535; var d: u16 = 2;",
+        body="out[0] = @as(i32, if (c) w else d); out[1] = @as(i32, @as(u32, w + (if (c) d else 3))); const y: u32 = w + (if (!c) 1 else d); out[2] = @as(i32, y); const z: u32 = d * (switch (s) { 100 => w, else => 2 }); out[3] = @as(i32, z);",
+        out=(65535, 1, 1, 65534),
+    ),
+    Row(
+        page=PAGE,
+        says="a literal that they do not hold makes them meet in what is wanted",
+        top=PEERS,
+        body="const y: i32 = if (c) 70000 else s; const z: f32 = if (!c) s else 0.5; out[0] = y; out[1] = @as(i32, z * 2.0);",
+        out=(70000, 1),
+    ),
+    Row(
+        page=PAGE,
         says="pointers to arrays of different lengths meet in a pointer to many",
         top=PEERS,
         body="const p = if (c) &a else &b; const q2 = if (!c) &a else &b; out[0] = p[2]; out[1] = q2[1];",

@@ -106,7 +106,38 @@ def test_known_dsds_are_changed_at_compile_time() -> None:
     assert isinstance(found.operands[0], DescriptorConstant)
     descriptor = found.operands[0].descriptor
     assert isinstance(descriptor, MemoryDescriptor)
-    assert (descriptor.extents, descriptor.base) == ((3,), 256 + 8)
+    start = descriptor.base + descriptor.offset * descriptor.element_bytes
+    assert (descriptor.extents, start) == ((3,), 256 + 4 + 8)
+
+
+@pytest.mark.parametrize(
+    ("dsd", "step", "start"),
+    [
+        (".tensor_access = |i|{4} -> w[22 - 3 * i]", "-8, i32", 14 * 4),
+        (".tensor_access = |i|{2} -> w[13 + 3 * i]", "-13, i32", 0),
+        (".base_address = &w, .extent = 3, .stride = 3, .offset = 16", "-13, u32", 3 * 4),
+        (".base_address = &w[20], .extent = 2", "-39, i16", 20 * 4 - 39 * 2),
+        (".base_address = &w[20], .extent = 2", "2, i32", 22 * 4),
+    ],
+)
+def test_a_dsd_that_moves_back_is_held_to_its_own_array(dsd: str, step: str, start: int) -> None:
+    """An array lies before this one: there the moved DSD would not fit."""
+    top = f"var before = @zeros([2]i32); var w = @zeros([24]i32); var n: i32 = 0;\n{TOP}"
+    moved = f"@increment_dsd_offset(@get_dsd(mem1d_dsd, .{{ {dsd} }}), {step})"
+    whole = "@get_dsd(mem1d_dsd, .{ .base_address = &w, .extent = 24 })"
+    body = f"before[0] = n; @mov32({whole}, n); @mov32({moved}, n);"
+    source = f"{top}\nfn main() void {{ {body} }}\ncomptime {{ @export_symbol(main); }}"
+    code = check_right(source)
+    walks = [i for f in code.functions for i in instructions(f) if isinstance(i, DsdOperation)]
+    array, found = (_start(walk) for walk in walks)
+    assert found == array + start
+
+
+def _start(walk: DsdOperation) -> int:
+    operand = walk.operands[0]
+    assert isinstance(operand, DescriptorConstant)
+    assert isinstance(operand.descriptor, MemoryDescriptor)
+    return operand.descriptor.base + operand.descriptor.offset * operand.descriptor.element_bytes
 
 
 def test_dsrs_are_loaded_and_used() -> None:

@@ -1,0 +1,120 @@
+"""Random CSL programs against a plain model: `python -m tests.fuzz.values [COUNT [SEED]]`.
+
+Each program is compiled and run on one PE, of one architecture and the other by turns, and tells
+every number that it leaves in memory. Programs that do what no document says are drawn anew. Of a
+program that differs, statements are left out as long as it still does; what is left is printed.
+"""
+
+import math
+import re
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+
+from appliance.core.errors import UserError
+from appliance.csl.compiler import compile_program
+from appliance.csl.options import CompileOptions
+from appliance.fabric.commands import CopyOut, Launch, Region
+from appliance.fabric.host_interface import Simulator
+from tests.support.csl import Files
+from tests.support.csl_random import numbers as n
+from tests.support.csl_random.programs import RandomProgram, program
+
+ONE = Region(0, 0, 1, 1)
+
+
+def problem_of(drawn: RandomProgram, architecture: str) -> str:
+    """Run a program; return how it differs from the model, empty if it does not.
+
+    Raises:
+        UnspecifiedError: No document says what it does.
+    """
+    wanted = drawn.wanted()
+    options = CompileOptions(architecture=architecture, memcpy=True)
+    compilation = compile_program("layout.csl", options, Files(drawn.texts()))
+    if compilation.program is None:
+        return f"refused: {compilation.render()}"
+    try:
+        simulator = Simulator(compilation.program)
+        simulator.submit(Launch("main"))
+        found = simulator.wait(simulator.submit(CopyOut("out", ONE, 2 * len(wanted))))
+    except UserError as error:
+        return f"failed: {error}"
+    assert found is not None
+    return _difference(wanted, found.reshape(-1).astype(np.uint64).tolist())
+
+
+def _difference(wanted: list[tuple[str, n.Kind, n.Number]], words: list[int]) -> str:
+    for at, (text, kind, value) in enumerate(wanted):
+        bits = words[2 * at] | words[2 * at + 1] << 32
+        found = n.of_pattern(bits, kind)
+        if isinstance(value, float) and math.isnan(value):  # Which one is not specified.
+            is_right = math.isnan(found)
+        else:
+            is_right = bits == n.pattern_of(value, kind)
+        if not is_right:
+            return f"wrong: {text} is {found} ({bits:#x}), not {value}"
+    return ""
+
+
+def check(seed: str, architecture: str) -> tuple[str, str]:
+    """Draw and run a program: the way in which it fails, and the smallest that does."""
+    try:
+        drawn = program(seed)
+        problem = problem_of(drawn, architecture)
+    except n.UnspecifiedError:
+        return "drawn anew", ""
+    if not problem:
+        return "", ""
+    return problem.split(":")[0], smallest(drawn, architecture, problem)
+
+
+def smallest(drawn: RandomProgram, architecture: str, problem: str) -> str:
+    """Leave out what the failure does not need; return the program and the failure."""
+    way = _way(problem)
+    for at in range(len(drawn.work)):
+        drawn.without.add(at)
+        try:
+            now = problem_of(drawn, architecture)
+        except n.UnspecifiedError:
+            now = ""
+        if _way(now) == way:
+            problem = now
+        else:
+            drawn.without.discard(at)
+    return f"{architecture} {drawn.seed}: {problem}\n{drawn.texts()['pe.csl']}"
+
+
+def _way(problem: str) -> str:
+    """What two failures of one kind have in common."""
+    line = problem.split("\n", maxsplit=1)[0]
+    return re.sub(r"[0-9]+", "", line) if problem.startswith("refused") else line.split(":")[0]
+
+
+def one(job: tuple[str, int]) -> tuple[str, str]:
+    """Run the program of a number, drawn anew until it is specified."""
+    seed, number = job
+    for again in range(60):
+        way, text = check(f"{seed}-{number}-{again}", ("wse2", "wse3")[number % 2])
+        if way != "drawn anew":
+            return way, text
+    return "drawn anew", ""
+
+
+def main(count: int, seed: str) -> int:
+    """Run programs; print those that fail, at most three of a way; return how many did."""
+    began, ways = time.monotonic(), Counter[str]()
+    with ProcessPoolExecutor(max_workers=1) as pool:
+        for way, text in pool.map(one, ((seed, k) for k in range(count)), chunksize=20):
+            ways[way] += 1
+            if text and ways[way] <= 3:
+                print(text, flush=True)
+    print(f"{count} programs of seed {seed} in {time.monotonic() - began:.0f} s: {dict(ways)}")
+    return count - ways[""]
+
+
+if __name__ == "__main__":
+    sys.exit(main(int((sys.argv[1:] or ["10000"])[0]), (sys.argv[2:] or ["1"])[0]) != 0)

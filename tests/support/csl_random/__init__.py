@@ -1,0 +1,1 @@
+"""Random programs in CSL with a plain model of what they compute."""

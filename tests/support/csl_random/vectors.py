@@ -1,0 +1,234 @@
+"""Random operations on DSDs, each with what it does to the arrays of the model, one by one."""
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.support.csl_random import numbers as n
+from tests.support.csl_random.aggregates import Array, Variables, value_of
+from tests.support.csl_random.expressions import Expr, Memory, Scope, constant, expression
+from tests.support.csl_random.numbers import F16, F32, U16, Kind, Number
+from tests.support.csl_random.statements import Stmt
+
+I16, I32, U32 = Kind("i", 16), Kind("i", 32), Kind("u", 32)
+_SIZE = 24
+_KINDS = (I16, U16, I32, U32, F16, F32, F32)
+Operate = Callable[[list[Number]], Number]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Elements of an array that a DSD names, in order."""
+
+    text: str
+    array: str
+    kind: Kind
+    at: list[int]
+
+    def elements(self, memory: Memory) -> list[Number]:
+        """Return the array's value."""
+        return memory.globals[self.array]  # type: ignore[return-value] # a list of numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A builtin: its operands' types, destination first, and what it computes for an element."""
+
+    name: str
+    kinds: tuple[tuple[Kind, ...], ...]
+    compute: Operate
+    accumulates: bool = False
+    """Whether a number may be its destination and first source."""
+
+
+def _int(op: str) -> Operate:
+    return lambda v: n.binary(op, int(v[0]) & 0xFFFF, int(v[1]) & 0xFFFF, U16)
+
+
+def _float(op: str, kind: Kind) -> Operate:
+    return lambda v: n.float_binary(op, float(v[0]), float(v[1]), kind)
+
+
+def _greater(v: list[Number]) -> Number:
+    if any(map(math.isnan, v)) or v[0] == v[1]:
+        raise n.UnspecifiedError("the greater of equal numbers")
+    return max(v)
+
+
+_W, _H, _S = (I16, U16), (F16,), (F32,)
+_L = (I32, U32)
+_OPERATIONS = (
+    Operation("mov16", (_W, _W), lambda v: int(v[0]) & 0xFFFF),
+    Operation("mov32", (_L, _L), lambda v: int(v[0]) & 0xFFFFFFFF),
+    *(
+        Operation(f"{name}16", (_W, _W, _W), _int(op))
+        for name, op in {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}.items()
+    ),
+    Operation("sll16", (_W, _W, (U16,)), lambda v: (int(v[0]) << int(v[1])) & 0xFFFF),
+    Operation("slr16", (_W, _W, (U16,)), lambda v: (int(v[0]) & 0xFFFF) >> int(v[1])),
+    Operation("sar16", (_W, _W, (U16,)), lambda v: n.wrapped(int(v[0]), I16) >> int(v[1])),
+    Operation("popcnt", (_W, _W), lambda v: (int(v[0]) & 0xFFFF).bit_count()),
+    Operation("fmovs", (_S, _S), lambda v: v[0]),
+    Operation("fmovh", (_H, _H), lambda v: v[0]),
+    Operation("fadds", (_S, _S, _S), _float("+", F32), accumulates=True),
+    Operation("fsubs", (_S, _S, _S), _float("-", F32), accumulates=True),
+    Operation("fmuls", (_S, _S, _S), _float("*", F32), accumulates=True),
+    Operation("faddh", (_H, _H, _H), _float("+", F16), accumulates=True),
+    Operation("fsubh", (_H, _H, _H), _float("-", F16), accumulates=True),
+    Operation("fmulh", (_H, _H, _H), _float("*", F16), accumulates=True),
+    Operation("fmaxs", (_S, _S, _S), _greater),
+    Operation("fmaxh", (_H, _H, _H), _greater),
+    Operation("fmacs", (_S, _S, _S, _S), lambda v: n.fused(*map(float, v), F32)),
+    Operation("fmach", (_H, _H, _H, _H), lambda v: n.fused(*map(float, v), F16)),
+    Operation("fnegs", (_S, _S), lambda v: -v[0]),
+    Operation("fnegh", (_H, _H), lambda v: -v[0]),
+    Operation("fabss", (_S, _S), lambda v: abs(v[0])),
+    Operation("fabsh", (_H, _H), lambda v: abs(v[0])),
+    Operation("fh2s", (_S, _H), lambda v: v[0]),
+    Operation("fs2h", (_H, _S), lambda v: n.rounded(float(v[0]), F16)),
+    Operation("faddhs", (_S, _H, _S), _float("+", F32)),
+)
+
+
+@dataclass(slots=True)
+class Vectors:
+    """The arrays on which operations work, and the DSDs that are declared at the top."""
+
+    chance: random.Random
+    made: Variables
+    declared: list[str] = field(default_factory=list)
+    number: int = 0
+    arrays: dict[str, Kind] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for at, kind in enumerate(_KINDS):
+            name, shape = f"v{at}", Array((_SIZE,), kind)
+            text, value = value_of(Scope(self.chance), shape)
+            self.made.declared.append(f"var {name} = {text};")
+            self.made.shapes[name], self.made.values[name] = shape, value
+            self.arrays[name] = kind
+
+    def statement(self, scope: Scope) -> Stmt:
+        """Draw an operation."""
+        operation = self.chance.choice(_OPERATIONS)
+        length = self.chance.choice((1, 2, 3, 4, 4, 6, 6, 8))
+        lines = list[str]()
+        dest = self._view(operation.kinds[0], length, lines)
+        sources: list[View | Expr] = [
+            self._view(kinds, length, lines) for kinds in operation.kinds[1:]
+        ]
+        last = len(sources) - 1
+        if operation.name in ("sll16", "slr16", "sar16"):
+            count = self.chance.randrange(16)
+            sources[1] = Expr(f"@as(u16, {count})", lambda _: count)
+        elif operation.name.startswith("fmac"):
+            sources[2] = self._number(scope, operation.kinds[3])
+        elif operation.name != "faddhs" and self.chance.random() < 0.3:
+            at = self.chance.choice((0, last))
+            sources[at] = self._number(scope, operation.kinds[1 + at])
+        operands = ", ".join(item.text for item in (dest, *sources))
+        lines.append(f"@{operation.name}({operands});")
+        return Stmt(["{", *("  " + line for line in lines), "}"], _run(operation, dest, sources))
+
+    def _number(self, scope: Scope, kinds: tuple[Kind, ...]) -> Expr:
+        kind = self.chance.choice(kinds)
+        if self.chance.random() < 0.3:
+            return constant(scope, kind)
+        return expression(scope, kind, 2)
+
+    def _view(self, kinds: tuple[Kind, ...], length: int, lines: list[str]) -> View:
+        array, kind = self.chance.choice([i for i in self.arrays.items() if i[1] in kinds])
+        text, at = self.chance.choice(_FORMS)(self.chance, array, length)
+        text, at = self._changed(text, at, array, length)
+        where = self.chance.random()
+        self.number += 1
+        name = f"d{self.number}"
+        if where < 0.5:
+            self.declared.append(f"const {name} = {text};")
+            return View(name, array, kind, at)
+        if where < 0.8:
+            lines.append(f"{self.chance.choice(('const', 'var'))} {name} = {text};")
+            return View(name, array, kind, at)
+        return View(text, array, kind, at)
+
+    def _changed(self, text: str, at: list[int], array: str, length: int) -> tuple[str, list[int]]:
+        """Perhaps the DSD with another offset or base."""
+        if self.chance.random() < 0.7:
+            return text, at
+        low, high = -min(at), _SIZE - 1 - max(at)
+        by = self.chance.randrange(low, high + 1)
+        kind = self.arrays[array]
+        return f"@increment_dsd_offset({text}, {by}, {kind.name})", [x + by for x in at]
+
+
+def _affine(chance: random.Random, length: int) -> tuple[int, int]:
+    """A stride and an offset with which `length` elements lie within an array."""
+    most = (_SIZE - 1) // max(1, length - 1)
+    stride = chance.randrange(-min(3, most), min(3, most) + 1)
+    low, high = max(0, -stride * (length - 1)), min(_SIZE - 1, _SIZE - 1 - stride * (length - 1))
+    return stride, chance.randrange(low, high + 1)
+
+
+def _access(chance: random.Random, array: str, length: int) -> tuple[str, list[int]]:
+    stride, offset = _affine(chance, length)
+    text = (
+        f"@get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{{length}}} -> "
+        f"{array}[{offset} + {stride} * i] }})"
+    )
+    return text, [offset + stride * i for i in range(length)]
+
+
+def _based(chance: random.Random, array: str, length: int) -> tuple[str, list[int]]:
+    stride, offset = _affine(chance, length)
+    split = chance.randrange(offset + 1)
+    base = f"&{array}[{split}]" if chance.random() < 0.5 else f"&{array}"
+    rest = offset - split if "[" in base else offset
+    text = (
+        f"@get_dsd(mem1d_dsd, .{{ .base_address = {base}, .extent = {length}, "
+        f".stride = {stride}, .offset = {rest} }})"
+    )
+    return text, [offset + stride * i for i in range(length)]
+
+
+def _nested(chance: random.Random, array: str, length: int) -> tuple[str, list[int]]:
+    """Two dimensions: the last one goes fastest."""
+    rows = chance.choice([k for k in range(1, length + 1) if length % k == 0])
+    columns = length // rows
+    inner = chance.randrange(-1, 3)
+    outer = chance.randrange(-2, 4)
+    ends = [outer * i + inner * j for i in (0, rows - 1) for j in (0, columns - 1)]
+    if max(ends) - min(ends) >= _SIZE:
+        return _access(chance, array, length)
+    offset = chance.randrange(-min(ends), _SIZE - max(ends))
+    text = (
+        f"@get_dsd(mem4d_dsd, .{{ .tensor_access = |i,j|{{{rows}, {columns}}} -> "
+        f"{array}[{offset} + {outer} * i + {inner} * j] }})"
+    )
+    return text, [offset + outer * i + inner * j for i in range(rows) for j in range(columns)]
+
+
+def _shortened(chance: random.Random, array: str, length: int) -> tuple[str, list[int]]:
+    """A DSD whose length and stride are set anew."""
+    stride, offset = _affine(chance, length)
+    text = f"@get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{1}} -> {array}[{offset} + i] }})"
+    text = f"@set_dsd_stride(@set_dsd_length({text}, {length}), {stride})"
+    return text, [offset + stride * i for i in range(length)]
+
+
+_FORMS = (_access, _access, _based, _nested, _shortened)
+
+
+def _run(operation: Operation, dest: View, sources: list[View | Expr]) -> Callable[[Memory], None]:
+    def run(memory: Memory) -> None:
+        fixed = [item.value(memory) if isinstance(item, Expr) else 0 for item in sources]
+        elements = dest.elements(memory)
+        for step, at in enumerate(dest.at):
+            values = [
+                item.elements(memory)[item.at[step]] if isinstance(item, View) else fixed[k]
+                for k, item in enumerate(sources)
+            ]
+            value = operation.compute(values)
+            elements[at] = value if dest.kind.is_float else n.wrapped(int(value), dest.kind)
+
+    return run
