@@ -423,6 +423,11 @@ def _increment_offset(node: tree.BuiltinCall, frame: Frame, expected: Type | Non
     if known and isinstance(dsd.value, MemoryDescriptor):  # type: ignore[union-attr] # a Const
         assert isinstance(dsd, Const)
         assert isinstance(step, Const)
-        base = dsd.value.base + step.value * element_bytes
-        return Const(dsd.type, replace(dsd.value, base=base))
+        return Const(dsd.type, _advanced(dsd.value, step.value * element_bytes))
     return _updated(dsd, "advance", step, element_bytes, node, frame)
+
+
+def _advanced(dsd: MemoryDescriptor, num_bytes: int) -> MemoryDescriptor:
+    """A DSD that begins so many bytes further; its base stays in the array, which it names."""
+    steps, rest = divmod(num_bytes, dsd.element_bytes)
+    return replace(dsd, base=dsd.base + rest, offset=dsd.offset + steps)

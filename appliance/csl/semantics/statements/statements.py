@@ -145,15 +145,33 @@ def _common_type(
         frame.silent()
     if not found:
         return t.VOID
-    if expected is not None:
-        return expected
     peer = peer_type(found)
+    if expected is not None:
+        return peer if peer is not None and _meet_in(peer, sides) else expected
     if peer is None:
         kinds = " and ".join(f"'{item}'" for item in found if item not in LITERALS)
         frame.fail(node, f"the sides have different types: {kinds}")
     if peer in LITERALS:
         frame.fail(node, f"'{peer}' needs a type at run time; write @as(TYPE, ...)")
     return peer
+
+
+def _meet_in(peer: t.Type, sides: list[Side]) -> bool:
+    """Whether sides are numbers with a type of their own, to which their literals adapt.
+
+    What is expected around them is then no matter of theirs: `@as(u32, if (c) a else b)` and
+    `a + if (c) b else 1` in a `u32` compute in the type of `a` and `b`, as without a condition.
+    """
+    if not isinstance(peer, t.IntType | t.FloatType):
+        return peer is t.BOOL
+    literals = [side.value for side in sides if side.value.type in LITERALS]
+    if isinstance(peer, t.FloatType):
+        return True
+    return all(
+        isinstance(item, Const) and isinstance(item.value, int)
+        and peer.low <= item.value <= peer.high
+        for item in literals
+    )  # fmt: skip
 
 
 class _Escape(Exception):
