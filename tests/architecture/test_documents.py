@@ -4,14 +4,25 @@ import ast
 import re
 from pathlib import Path
 
+from appliance.core.cluster.jobs import Phase
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_decision_is_in_the_index_of_the_architecture() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    decisions = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+def test_every_decision_is_in_the_index_once_and_in_no_other() -> None:
+    directory = ROOT / "docs" / "decisions"
+    decisions = sorted(path.name for path in directory.glob("[0-9]*.md"))
     assert decisions
-    assert [path.name for path in decisions if f"docs/decisions/{path.name}" not in text] == []
+    listed = re.findall(
+        r"^\* \[\d{4}\]\((\S+)\)", (directory / "README.md").read_text(), re.MULTILINE
+    )
+    assert sorted(listed) == decisions
+    assert re.findall(r"^\* \[\d{4}\]", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE) == []
+
+
+def test_the_glossary_names_the_phases_of_a_job() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    assert f"| phase | where a job stands: {', '.join(Phase)} |" in text
 
 
 def test_every_package_of_the_appliance_is_in_the_architecture() -> None:
