@@ -37,9 +37,11 @@ from appliance.cluster.pod_process import (
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.ids import Role
 from appliance.core.lasting_imports import imports_that_stay
+from appliance.core.pods.end_cause import EndCause
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.waiting_threads import let_waiting_threads_sleep
 from appliance.pods.children import ended_children
+from appliance.pods.oom_kills import OomKills
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +89,7 @@ class ForkServer:
         self._orphaned_at: float | None = clock.monotonic_seconds()
         self._is_ending = False
         self._jobs: dict[str, _Job] = {}
+        self._oom_kills = OomKills()
         self._pods: dict[int, PodSpec] = {}
         self._unread = b""
 
@@ -230,6 +233,8 @@ class ForkServer:
             "role": spec.role.value,
             "exit_code": 128 + by_signal if by_signal else code,
             "signal": by_signal,
+            "detail": (detail := self._oom_kills.explain(code)),
+            "cause": (EndCause.OUT_OF_MEMORY if detail else EndCause.PROCESS).value,
         }
         if (job := self._jobs.get(spec.job)) is not None:
             job.exits.append(report)

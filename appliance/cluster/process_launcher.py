@@ -32,6 +32,7 @@ from appliance.cluster.process_tree import remove_traces
 from appliance.cluster.work_dirs import write_request
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods.end_cause import EndCause
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.files.private import check_own, make_own, open_log
 
@@ -419,4 +420,6 @@ def _pod_exit(message: Mapping[str, Any]) -> PodExit:
         role=Role(message["role"]),
         exit_code=message["exit_code"],
         signal=message["signal"],
+        detail=message.get("detail", ""),  # a fork server of an earlier release says neither
+        cause=EndCause(message.get("cause", EndCause.PROCESS)),
     )

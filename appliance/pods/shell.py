@@ -26,6 +26,7 @@ from appliance.core.ids import Role, pod_name
 from appliance.core.pods.pod_spec import (
     EXIT_COORDINATOR_FROZEN,
     EXIT_COORDINATOR_LOST,
+    EXIT_FAILED,
     PodSpec,
     member_name,
 )
@@ -43,7 +44,6 @@ from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
 logger = logging.getLogger(__name__)
 
-EXIT_FAILED = 1
 _REGISTER_SECONDS = 60.0
 _CALL_SECONDS = 5.0
 _BEAT_SECONDS = 8.0

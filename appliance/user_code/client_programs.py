@@ -34,6 +34,7 @@ from appliance.core.errors import (
 )
 from appliance.core.ids import JobId
 from appliance.pods.job_user import JobUser
+from appliance.pods.oom_kills import OomKills
 from appliance.pods.shared_blocks import SharedBlock
 from appliance.user_code.piped_log import PipedLog
 from appliance.user_code.user_exec import CannotStartError
@@ -185,6 +186,7 @@ class UserProgram:
         self._channel = grpc.insecure_channel(f"unix:{self._socket}", options=_CHANNEL_OPTIONS)
         self._stub = appliance_service_pb2_grpc.ApplianceStub(self._channel)
         self._exit_code: int | None = None
+        self._oom_kills, self._why = OomKills(), ""
         self._thread = threading.Thread(target=self._watch, name=f"watch {name}", daemon=True)
         self._thread.start()
         self._started.wait()
@@ -290,6 +292,7 @@ class UserProgram:
     def _ended_error(self) -> ClusterError:
         code = self._exit_code
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        how += f" ({self._why})" if self._why else ""
         return PodFailedError(
             f"The program of {self.name} ended with {how}; its log is {self._log_path}. "
             f"Last lines:\n{self.log_tail()}"
@@ -305,6 +308,7 @@ class UserProgram:
             self._started.set()
             return
         self._exit_code = code
+        self._why = self._oom_kills.explain(code)
         self._exited.set()
         if not self._is_stopping:
             logger.error("Program ended", extra={"program": self.name, "exit_code": code})

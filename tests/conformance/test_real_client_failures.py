@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,8 +97,11 @@ def test_an_exception_of_the_dataloader_reaches_the_user(
     assert "Traceback" in text
     assert "data.py" in text
     assert "sample file is damaged" in text
-    assert newest_job(appliance, "execute")["status"]["phase"] == "FAILED"
+    job = newest_job(appliance, "execute")
+    assert job["status"]["phase"] == "FAILED"
     assert_no_pod_is_left(appliance)
+    shown = appliance.csctl("get", "job", job["meta"]["name"])
+    assert re.search(r"-worker-0 +\S+ +1 .*sample file is damaged", shown)
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -332,7 +332,15 @@ def test_a_users_error_ends_the_waiting_call_with_his_traceback(job) -> None:
     reply = job.client.UnaryMonitorError(pb.MonitorErrorRequest(poll_seconds=1))
     assert reply.code == StatusCode.WS_RT_MONITOR_CLEAN
     assert answers == [f"Input worker 1 failed:\n{traceback}"]
-    assert job.management.wait_for_phase("FAILED").message == answers[0]
+    failed = job.management.wait_for_phase("FAILED")
+    assert failed.message == answers[0]
+    assert [(event.reason, event.pod, event.message) for event in failed.events] == [
+        (
+            "PodFailed",
+            job.name(Role.WORKER, 1),
+            "Input worker 1 failed: KeyError: 7 (at train.py:3)",
+        )
+    ]
     assert all(pod.stopped.wait(SECONDS) for pod in job.pods.values())
     assert run(job).message == answers[0]
 

@@ -14,6 +14,7 @@ from appliance.core.pods.pod_spec import PodSpec
 from appliance.core.visible_text import visible
 from appliance.observability.redaction import Redaction, secrets_of
 from appliance.pods.job_user import JobUser
+from appliance.pods.oom_kills import OomKills
 from appliance.user_code import user_exec
 from appliance.user_code.user_exec import CannotStartError, Order
 
@@ -76,13 +77,13 @@ class Script:
             if process is None:
                 os.close(reader)
         redaction = Redaction(secrets_of(environment))
-        tail = Tail()
+        tail, oom_kills = Tail(), OomKills()
         copying = threading.Thread(target=_copy, args=(reader, redaction, tail), daemon=True)
         copying.start()
         code = process.wait()
         _end_group(process.pid)
         copying.join(_LAST_WORDS_SECONDS)  # what has left the group may hold the other end for ever
-        self.last_words = visible(last_words(tail.text))
+        self.last_words = oom_kills.explain(code) or visible(last_words(tail.text))
         return 128 - code if code < 0 else code
 
     def _order(self, environment: Mapping[str, str]) -> Order:

@@ -10,8 +10,9 @@ from appliance.coordinator.console import Topic
 from appliance.coordinator.failure import Blame, Failure, cause
 from appliance.coordinator.run.execution_context import ExecutionContext
 from appliance.coordinator.starvation import HINT
-from appliance.core.cluster.drivers import POD_LOST_EVENT
+from appliance.core.cluster.drivers import POD_FAILED_EVENT, POD_LOST_EVENT
 from appliance.core.errors import PodFailedError, StreamClosedError, WscError
+from appliance.core.failure_causes import cause_of
 from appliance.core.ids import PodName, Role, pod_name
 from protos.wsc.v1 import pods_pb2
 from protos.wsc.v1.management_pb2 import JobEventReport
@@ -146,14 +147,21 @@ class Failures:
             return
         logger.error("Job fails", extra={"reason": failure.message})
         # Management first: the client asks it for the reason as soon as it hears of the failure.
-        self._context.announce_failure(failure.text, self._losses(failure))
+        self._context.announce_failure(failure.text, self._events_of(failure))
         self._job.fail(failure)
 
-    def _losses(self, failure: Failure) -> list[JobEventReport]:
-        """Return the event of a lost pod; its launcher may not say in time that it has ended."""
-        if failure.blame is not Blame.LOST:
+    def _events_of(self, failure: Failure) -> list[JobEventReport]:
+        """Return the event that names the pod at fault; none if none is.
+
+        The launcher may not say in time that a pod has ended, and of one that lives and cannot go
+        on it says only that it was stopped with its job.
+        """
+        is_own = failure.blame in (Blame.USER, Blame.REPORTED) and not failure.is_stall
+        if failure.blame is Blame.LOST:
+            reason, message = POD_LOST_EVENT, failure.message
+        elif is_own and failure.role is not Role.COORDINATOR:
+            reason, message = POD_FAILED_EVENT, cause_of(failure.text).line
+        else:
             return []
         pod = pod_name(self._context.spec.job, failure.role, failure.index)
-        return [
-            JobEventReport(reason=POD_LOST_EVENT, message=failure.message, is_warning=True, pod=pod)
-        ]
+        return [JobEventReport(reason=reason, message=message, is_warning=True, pod=pod)]

@@ -35,6 +35,9 @@ END_EVENT = "DriverScriptEnded"
 POD_LOST_EVENT = "PodLost"
 """Reason of the event with which a coordinator names the pod whose loss has failed its job."""
 
+POD_FAILED_EVENT = "PodFailed"
+"""Reason of the event with which a coordinator names the pod whose own failure is the job's."""
+
 PREEMPTION_EVENT = "Preempted"
 """Reason of the event of a job that is stopped for another, or because somebody holds it."""
 

@@ -25,6 +25,9 @@ _NODES_KEY = "hosts"
 REQUEST_FILE = "request.bin"
 """Name, in a job's work directory, of the client's serialised job request; launchers write it."""
 
+EXIT_FAILED = 1
+"""Exit code of a pod that cannot go on by its own fault, such as that of the user's code."""
+
 EXIT_COORDINATOR_LOST = 75
 """Exit code of a pod whose coordinator is gone; EX_TEMPFAIL of sysexits.h: the pod is well."""
 

@@ -12,6 +12,7 @@ from appliance.core.cluster.drivers import (
     END_EVENT,
     LAST_WORDS_EVENT,
     NODE_LOST_EVENT,
+    POD_FAILED_EVENT,
     POD_LOST_EVENT,
     PREEMPTED_EVENT,
     PREEMPTION_EVENT,
@@ -172,11 +173,16 @@ class DriverRestarts:
         )
 
     def _lost_pods(self, job: JobId) -> list[str]:
-        """Return the pods that a job has lost: as its launcher says, else as its coordinator."""
-        ended = [pod for pod in self._state.pods.of_job(job) if pod.phase == "Failed"]
+        """Return the pods that a job has lost: as its launcher says, else as its coordinator.
+
+        One that failed by itself, as by the user's code, is not lost: it would fail again.
+        """
+        events = self._state.jobs.events(job)
+        failed = {event.subject for event in events if event.reason == POD_FAILED_EVENT}
+        pods = self._state.pods.of_job(job)
+        ended = [pod for pod in pods if pod.phase == "Failed" and pod.name not in failed]
         if ended:
             return [f"{pod.name} {pod.message}" for pod in ended]
-        events = self._state.jobs.events(job)
         return [event.message for event in events if event.reason == POD_LOST_EVENT]
 
     def _write_event(self, job: JobId, reason: str, message: str) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.core.cluster.drivers import POD_FAILED_EVENT
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import CoordinatorAddress, EventRecord, JobRecord, PodRecord
 from appliance.core.cluster.run import Point, RunSession
 from appliance.core.errors import ConflictError, UserError
-from appliance.core.ids import JobId
+from appliance.core.ids import JobId, PodName
+from appliance.core.pods.pod_spec import EXIT_FAILED
 from appliance.core.queries.job_filter import JobFilter, JobLine
 from appliance.management.changes.feed import Topic
 from appliance.management.changes.watch import Awaited, JobWatch
@@ -321,6 +323,7 @@ class JobService:
             )
         for event in events:
             self._state.jobs.add_event(event)
+            _note_failed_pod(self._state, event)
         self._state.series.add(job, points)
         if session is not None:
             self.run_sessions.note(record, session)
@@ -389,3 +392,10 @@ def _unsaid_end(phase: Phase, warnings: Sequence[EventRecord]) -> str:
 
 def _waiting(status: str, message: str) -> str:
     return f"Waiting for job running, current job status: {status}, msg: {message}"
+
+
+def _note_failed_pod(state: State, event: EventRecord) -> None:
+    """Keep of a pod that cannot go on why; its process may then end in order, with its job."""
+    pod = PodName(event.subject)
+    if event.reason == POD_FAILED_EVENT and pod.startswith(f"{event.job}-"):
+        state.pods.set_ended(pod, exit_code=EXIT_FAILED, message=event.message, at=event.at)

@@ -13,7 +13,6 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, User
 from appliance.core.cluster.requirements import PodDemand, Requirements
-from appliance.core.cluster.run import Point
 from appliance.core.errors import ClusterError, ConflictError, StaleWriterError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.queries.system_event_filter import SystemEventFilter
@@ -466,24 +465,3 @@ def test_admissions_stop_for_a_reason_and_go_on_by_themselves(tmp_path):
             ("admissions-resumed", "again possible: the disk of /data has 1 MiB free"),
         ]
         assert harness.queue.page().stopped == ""
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ((1.0, 2.0), "the client says so"),
-        ((1.0, None), "the client says so; loss is NaN or infinite since step 2"),
-    ],
-)
-def test_the_end_of_a_job_says_what_its_numbers_were(tmp_path, values, said):
-    with running_harness(tmp_path) as harness:
-        job = run(harness, "wsjob-a")
-        at = harness.state.clock.now()
-        points = [
-            Point(name="output_loss", session=1, step=step, value=value, at=at)
-            for step, value in enumerate(values, start=1)
-        ]
-        harness.state.series.add(job, points)
-        harness.jobs.end(job, Phase.SUCCEEDED, "the client says so")
-        harness.until(lambda: harness.jobs.load(job).phase is Phase.SUCCEEDED)
-        assert harness.jobs.load(job).message == said
