@@ -1,7 +1,21 @@
 """What the chart makes of the values for notifications, logins and traces."""
 
+import pytest
+
+from appliance.cluster.kubernetes.options import parse_options
 from tests.helm.management_values import TELLING
-from tests.support.helm import Helm
+from tests.support.helm import Helm, Settings
+
+
+@pytest.mark.parametrize(("replicas", "is_alone"), [(1, True), (2, False), (3, False)])
+def test_one_management_is_told_that_nobody_else_could_lead(
+    helm: Helm, replicas: int, *, is_alone: bool
+) -> None:
+    objects = helm.template(Settings(values=(f"management.replicas={replicas}",)))
+    (text,) = (
+        each["data"]["settings.yaml"] for each in objects if "settings.yaml" in each.get("data", {})
+    )
+    assert parse_options(text, source="the chart").is_alone is is_alone
 
 
 def test_management_is_told_of_notifications_logins_and_traces(

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,7 @@ from appliance.cluster.launcher import PodsWait
 from appliance.core.ids import Role
 from appliance.core.pods.pod_spec import PodSpec
 from tests.support.fake_nodes import FakeNodes
+from tests.support.faulty_link import FaultyLink
 from tests.support.kube_jobs import (
     make_gang,
     make_options,
@@ -412,3 +414,23 @@ def test_stopping_a_job_that_was_never_launched_is_told_too(api, options, gang):
     with running_launcher(api, options) as launcher:
         launcher.stop(gang[0].job)
         assert wait_stopped(launcher, gang[0].job) == []
+
+
+def test_a_job_that_is_launched_while_the_api_server_is_away_waits_for_it(
+    kube, account, admin, options, gang
+):
+    """Its launch has no end before, and it says why it waits."""
+    with FaultyLink(kube.address) as link:
+        mine = kube.as_account(account.namespace, account.token, address=link.address)
+        with running_launcher(mine, options) as launcher, FakeNodes(admin) as nodes:
+            link.take_down()
+            with ThreadPoolExecutor(1) as threads:
+                launched = threads.submit(launcher.launch, gang)
+                wait = launcher.exits.get(timeout=120)
+                assert isinstance(wait, PodsWait)
+                assert "the Kubernetes API does not answer" in wait.reason
+                assert not launched.done()
+                link.bring_up()
+                assert set(launched.result(120)) == {spec.name for spec in gang}
+            wait_started(nodes, gang)
+            assert launcher.exits.get(timeout=120) == PodsWait(job=gang[0].job, reason="")

@@ -58,6 +58,10 @@ class FaultyLink:
         """Close every connection and refuse new ones."""
         self._tell("down")
 
+    def bring_up(self):
+        """Take new connections again."""
+        self._tell("up")
+
     def close(self):
         self._tell("close")
         self._thread.join()
@@ -92,7 +96,7 @@ class FaultyLink:
 
     def _obey(self, selector, word):
         self._is_held = word == "hold"
-        self._is_down |= word == "down"
+        self._is_down = word == "down" or (self._is_down and word != "up")
         self._is_closed |= word == "close"
         self._is_swallowing |= word == "swallow"
         if word in ("cut", "down"):

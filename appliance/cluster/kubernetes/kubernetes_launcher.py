@@ -49,6 +49,10 @@ _MAX_FORGOTTEN = 4096
 _REFUSED_SECONDS = 5.0
 """How soon pods are created again that a quota or another rule of the namespace did not let in."""
 
+_AWAY = "the Kubernetes API does not answer; the pods are launched when it does"
+_AWAY_SECONDS = 2.0
+"""How soon a job is launched again after the API server was found to be away."""
+
 _PID = 1
 """What every pod's process is to itself; nobody elsewhere could use the number."""
 
@@ -110,6 +114,7 @@ class KubernetesLauncher:
         self._forgotten = Forgotten()
         self._stops: set[JobId] = set()
         self._unremoved: set[JobId] = set()
+        self._closing = threading.Event()
         self._lock = threading.Lock()
         self._objects_lock = threading.Lock()
         self._has_gates = options.scheduling_gates and api.version() >= manifests.GATES_SINCE
@@ -147,8 +152,21 @@ class KubernetesLauncher:
     def launch(self, pods: Sequence[PodSpec], request: bytes = b"") -> Mapping[PodName, int]:
         """Write down that the pods of a job are to run, all or none.
 
-        That not all of them find a node is told later, as the end of one that finds none.
+        While the API server is away, this waits for it. That not all pods find a node is told
+        later, as the end of one that finds none.
         """
+        while True:
+            try:
+                return self._launch(pods, request)
+            except ApiError as error:
+                job = pods[0].job
+                if not error.is_unavailable or self._closing.is_set():
+                    raise
+                logger.warning("Job is launched later", extra={"job": job, "why": error.message})
+                self._tell_wait(job, _AWAY)
+            self._closing.wait(_AWAY_SECONDS)
+
+    def _launch(self, pods: Sequence[PodSpec], request: bytes) -> Mapping[PodName, int]:
         job = pods[0].job
         pods = [manifests.fitted(spec, self._options) for spec in pods]
         owner = self._owner_of(job)
@@ -198,6 +216,7 @@ class KubernetesLauncher:
 
     def close(self) -> None:
         """Leave every pod to the next management: they are the cluster's, not this process's."""
+        self._closing.set()
         self._work.close()
         self._pods.close()
         self._records.close()
@@ -329,9 +348,7 @@ class KubernetesLauncher:
             self._api.delete(POD, name, uid=uid, grace_seconds=0 if is_forced else None)
         for end in decision.exits:
             self._tell(end)
-        if decision.waits != self._waits.get(gang.job, ""):
-            self._waits[gang.job] = decision.waits
-            self._exits.put(PodsWait(job=gang.job, reason=decision.waits))
+        self._tell_wait(gang.job, decision.waits)
         if decision.is_stopped:
             self._finish_stop(gang)
         if decision.look_again_seconds is not None:
@@ -361,6 +378,11 @@ class KubernetesLauncher:
             self._stops.discard(gang.job)
         if is_wanted:
             self._exits.put(JobStopped(job=gang.job))
+
+    def _tell_wait(self, job: JobId, reason: str) -> None:
+        if reason != self._waits.get(job, ""):
+            self._waits[job] = reason
+            self._exits.put(PodsWait(job=job, reason=reason))
 
     def _tell(self, end: PodExit) -> None:
         told = self._told.setdefault(end.job, set())

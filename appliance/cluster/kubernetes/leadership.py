@@ -6,10 +6,14 @@ Every change names the version that was seen, so of two who take it one is refus
 cannot renew in time must end before another can begin: it gives up two thirds of the length after
 it last asked for a renewal that came, and no call lasts beyond that moment. (The database refuses
 whatever it might still write.)
+
+Where there is one management, nobody else could lead while the server is away: it goes on, and has
+lost its lead only if the server, when it is back, says that somebody else has it.
 """
 
 import datetime as dt
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -92,7 +96,10 @@ class Leadership:
         identity: The candidate's name; no other, and no earlier process, may have it.
         seconds: Length of the lease.
         clock: Times it.
-        on_lost: Called once, in a thread of its own, when the lead is lost; must end the process.
+        on_lost: Called once, in a thread of its own, when the lead is lost; nothing may be done as
+            the leader any more.
+        is_alone: Whether there are no other candidates, so that a lead that cannot be renewed is
+            kept.
         on_wait: Told, at each look, for how many seconds another's lease holds without news of it.
         labels: Labels of the lease.
     """
@@ -106,11 +113,13 @@ class Leadership:
         seconds: float,
         clock: Clock,
         on_lost: Callable[[], None],
+        is_alone: bool = False,
         on_wait: Callable[[float], None] = lambda _: None,
         labels: Mapping[str, str] | None = None,
     ) -> None:
         self._api, self._name, self._identity = api, name, identity
         self._seconds, self._clock, self._on_lost = seconds, clock, on_lost
+        self._is_alone = is_alone
         self._on_wait, self._labels = on_wait, labels or {}
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -175,7 +184,7 @@ class Leadership:
 
     def _renew(self, asked_at_seconds: float) -> None:
         """Renew the lease, from the time on at which it was asked for, until the lead is lost."""
-        gives_up_at = asked_at_seconds + self._seconds * _GIVES_UP_AFTER
+        gives_up_at = self._gives_up_at(asked_at_seconds)
 
         def remaining() -> float:
             return gives_up_at - self._clock.monotonic_seconds()
@@ -195,12 +204,18 @@ class Leadership:
                     continue
                 asked_at_seconds = self._clock.monotonic_seconds()
                 if self._take(self._patient_for(left), lease):
-                    gives_up_at = asked_at_seconds + self._seconds * _GIVES_UP_AFTER
+                    gives_up_at = self._gives_up_at(asked_at_seconds)
                     pause = self._seconds / _RENEWALS_PER_LEASE
             except ClusterError as error:
                 logger.warning("Lease is not renewed", extra={"why": error.message})
         if not self._stopping.is_set():
             self._on_lost()
+
+    def _gives_up_at(self, asked_at_seconds: float) -> float:
+        """Return until when a lead lasts that was asked for at that time, if it is not renewed."""
+        if self._is_alone:
+            return math.inf
+        return asked_at_seconds + self._seconds * _GIVES_UP_AFTER
 
     # `Any`: an object of the Kubernetes API.
     def _changed(self, lease: Resource, *, holder: str | None = None) -> dict[str, Any]:

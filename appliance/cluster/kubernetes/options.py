@@ -165,6 +165,8 @@ class KubernetesOptions:
         runtime_root: Where pods have their sockets, in a volume of their own.
         lease_name: Name of the lease by which management's replicas agree who leads.
         lease_seconds: A leader that has not been heard of for so long is replaced.
+        is_alone: Whether no other management could lead: then this one goes on while the API server
+            is away.
         standby_file: Where a management that waits for the lead says so to its container's
             probes; None says it nowhere.
         kept_seconds: A wsjob that nobody created with kubectl goes so long after its job's end.
@@ -209,6 +211,7 @@ class KubernetesOptions:
     runtime_root: PurePosixPath = field(default_factory=lambda: PurePosixPath("/run/wsc"))
     lease_name: str = "wsc-appliance"
     lease_seconds: float = 15.0
+    is_alone: bool = False
     standby_file: PurePosixPath | None = None
     kept_seconds: float = 86_400.0
     runtime_class: str = ""

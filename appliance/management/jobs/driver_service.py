@@ -325,6 +325,23 @@ class DriverService:
                 hint="Submit as that user, or run the appliance as root.",
             )
 
+    def check_place(self, user: User) -> None:
+        """Raise `ConflictError` while a user may not have another driver."""
+        with self._lock:
+            known = self._state.jobs.unfinished_drivers(user.uid) | self._arriving.get(
+                user.uid, set()
+            )
+            self._check_count(user, len(known), wanted=1)
+
+    def _check_count(self, user: User, count: int, *, wanted: int) -> None:
+        if count + wanted > self._max_drivers:
+            more = f", and {wanted} more are asked for" if wanted > 1 else ""
+            raise ConflictError(
+                f"User {user.name or user.uid} has {count} unfinished drivers{more}; the most "
+                f"is {self._max_drivers}.",
+                hint="Wait for one, or cancel one.",
+            )
+
     def _take_places(self, jobs: Sequence[JobId], user: User) -> None:
         """Count drivers that are about to be committed, or refuse all if they are too many."""
         with self._lock:
@@ -334,13 +351,7 @@ class DriverService:
                 raise ClusterError(
                     f"Run {job} is being taken in already.", hint="Look at it, and wait."
                 )
-            if (count := len(known)) + len(jobs) > self._max_drivers:
-                more = f", and {len(jobs)} more are asked for" if len(jobs) > 1 else ""
-                raise ConflictError(
-                    f"User {user.name or user.uid} has {count} unfinished drivers{more}; the most "
-                    f"is {self._max_drivers}.",
-                    hint="Wait for one, or cancel one.",
-                )
+            self._check_count(user, len(known), wanted=len(jobs))
             mine.update(jobs)
 
     def _give_place(self, job: JobId, user: User) -> None:

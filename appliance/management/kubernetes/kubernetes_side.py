@@ -3,6 +3,7 @@
 import logging
 import platform
 import secrets
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,10 +21,12 @@ from appliance.management.kubernetes.namespaced_jobs import NamespacedJobs
 from appliance.management.kubernetes.unmapped_wsjobs import UnmappedWsJobs
 from appliance.management.kubernetes.wscsystems import WscSystems
 from appliance.management.kubernetes.wsjobs import JobServices
-from appliance.management.store.own_process import end_at_once
+from appliance.management.store.own_process import start_again
 from appliance.management.store.state import State
 
 logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 1.0
 
 
 class Candidacy:
@@ -39,13 +42,15 @@ class Candidacy:
         self._clock = clock
         self.api = ApiServer.connect(self.options.namespace)
         self._own_pod = platform.node()
+        self._withdrawn = threading.Event()
         self._leadership = Leadership(
             self.api,
             name=self.options.lease_name,
             identity=f"{self._own_pod}-{secrets.token_hex(4)}",
             seconds=self.options.lease_seconds,
             clock=clock,
-            on_lost=end_at_once,
+            on_lost=start_again,
+            is_alone=self.options.is_alone,
             on_wait=self._say_waits,
             labels=self.options.object_labels,
         )
@@ -61,8 +66,9 @@ class Candidacy:
 
     def withdraw(self) -> None:
         """Give the lead back, or wait for it no longer."""
+        self._withdrawn.set()
         try:
-            self._say_leads(leads=False)
+            self._label(leads=False)
         except ApiError:  # the lease runs out by itself, and the next leader labels its own pod
             logger.warning("The leader's label is not taken away", exc_info=True)
         finally:
@@ -82,6 +88,18 @@ class Candidacy:
         fresh.replace(file)
 
     def _say_leads(self, *, leads: bool) -> None:
+        """Label our own pod; while the API server is away, wait for it rather than end."""
+        while not self._withdrawn.is_set():
+            try:
+                self._label(leads=leads)
+                return
+            except ApiError as error:
+                if not error.is_unavailable:
+                    raise
+                logger.warning("The leader's label is set later", extra={"why": error.message})
+            self._withdrawn.wait(_RETRY_SECONDS)
+
+    def _label(self, *, leads: bool) -> None:
         """Label our own pod, which a Service picks the leader by; without a pod nothing is said."""
         if not self.api.is_inside:
             return

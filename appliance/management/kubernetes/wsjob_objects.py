@@ -254,6 +254,17 @@ def refused_status(
     }
 
 
+def waiting_status(resource: Resource, message: str, *, now: dt.datetime) -> dict[str, Any]:
+    """Return the status of a wsjob from which a job is made once a limit lets it."""
+    return {
+        "phase": Phase.CREATED.value,
+        "message": message,
+        "conditions": conditions_of(
+            Phase.CREATED, resource, message=message, now=now, reason="WaitsForAdmission"
+        ),
+    }
+
+
 def status_changes(resource: Resource, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is to be merged into a status; empty if it is as wanted.
 
@@ -356,7 +367,8 @@ def was_submitted(resource: Resource) -> bool:
     if status.get("job"):
         return True
     generation = resource["metadata"].get("generation")
-    return bool(status.get("phase")) and status.get("observedGeneration") == generation
+    is_decided = status.get("phase") not in (None, Phase.CREATED.value)
+    return is_decided and status.get("observedGeneration") == generation
 
 
 def is_submittable(resource: Resource) -> bool:

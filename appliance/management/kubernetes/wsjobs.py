@@ -27,7 +27,7 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.records import JobRecord
+from appliance.core.cluster.records import JobRecord, User
 from appliance.core.errors import ClusterError, ConflictError, UserError, WscError
 from appliance.core.ids import JobId
 from appliance.management.access.authorization import Access, job_target
@@ -108,6 +108,7 @@ class WsJobs:
         self._stop_pods: Callable[[JobId], None] = lambda _: None
         self._work = WorkQueue(clock)
         self._names: dict[JobId, str] = {}
+        self._waiting: dict[JobId, User] = {}
         self._lock = threading.Lock()
         self._informer = Informer(api, WSJOB, "", self._look_at)
         self._thread = threading.Thread(target=self._run, name="wsjobs", daemon=True)
@@ -189,6 +190,7 @@ class WsJobs:
                 if self._is_home(record):
                     self._make(record)
             else:
+                self._end_wait(job)
                 with self._lock:
                     self._names.pop(job, None)
             return
@@ -233,14 +235,38 @@ class WsJobs:
             resource = held
         try:
             request = objects.read_request(resource)
-            self._submit_request(job, request, is_queued_by_kueue=self._kueue.manages(resource))
         except UserError as error:
-            logger.info("Wsjob is refused", extra={"job": name_of(resource), "why": str(error)})
-            status = objects.refused_status(resource, str(error), now=self._clock.now())
-            self._write_status(resource, status)
-            self._let_go(resource)
+            self._refuse(resource, error)
             return
-        self._work.add(job)
+        try:
+            self._submit_request(job, request, is_queued_by_kueue=self._kueue.manages(resource))
+        except ConflictError as error:  # which time can lift
+            self._let_wait(job, resource, request.user, error)
+            return
+        except UserError as error:
+            self._refuse(resource, error)
+        else:
+            self._work.add(job)
+        self._end_wait(job, request.user)
+
+    def _refuse(self, resource: Resource, why: UserError) -> None:
+        logger.info("Wsjob is refused", extra={"job": name_of(resource), "why": str(why)})
+        status = objects.refused_status(resource, str(why), now=self._clock.now())
+        self._write_status(resource, status)
+        self._let_go(resource)
+
+    def _let_wait(self, job: JobId, resource: Resource, user: User, why: ConflictError) -> None:
+        """Let a wsjob say why no job is made from it yet; it is tried again as others end."""
+        self._waiting.setdefault(job, user)
+        status = objects.waiting_status(resource, str(why), now=self._clock.now())
+        self._write_status(resource, status)
+
+    def _end_wait(self, job: JobId, user: User | None = None) -> None:
+        """Take note that a wsjob waits no more, and look at the next of its user."""
+        user = self._waiting.pop(job, user)
+        following = (name for name, whose in self._waiting.items() if whose == user)
+        if (name := next(following, None)) is not None:
+            self._work.add(name)
 
     def _submit_request(
         self, job: JobId, request: objects.Request, *, is_queued_by_kueue: bool
@@ -248,6 +274,7 @@ class WsJobs:
         services = self._present()
         held_by = KUEUE_HOLDS if is_queued_by_kueue else ""
         principal = services.access.vouched(request.user)
+        services.drivers.check_place(request.user)
         namespace = self._api.namespace
         session = request.session or self._namespaces.session_in(namespace)
         target = Target(kind="job", session=session, priority=request.priority)
@@ -286,6 +313,7 @@ class WsJobs:
         changed = self._show(record, resource)
         if is_over:
             self._kueue.finish(record)
+            self._end_wait(record.id, record.user)
         if is_over and objects.has_finalizer(changed):
             self._let_go(changed)
         if is_over and not is_being_deleted(resource):

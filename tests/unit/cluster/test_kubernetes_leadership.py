@@ -98,3 +98,59 @@ def test_a_lead_is_kept_while_a_quarter_of_the_lease_is_enough_for_a_call(latenc
         assert lost.wait(60)
     assert lost.is_set() != keeps
     leadership.release()
+
+
+class AwayApi(SlowApi):
+    """An API server that is away from a time on, for so many seconds of the clock."""
+
+    def __init__(self, clock):
+        super().__init__(clock, 0.0)
+        self.is_back, self.back_at, self.usurper = threading.Event(), 0.0, ""
+        self._seconds = 0.0
+
+    def go_away(self, seconds):
+        self._seconds = seconds
+        self.back_at = self._clock.monotonic_seconds() + seconds
+
+    def _answer(self):
+        if self._clock.monotonic_seconds() < self.back_at:
+            self._clock.advance(self._seconds / 4)  # calls that take a while to fail
+            raise ClusterError("The Kubernetes API did not answer.")
+        if self.back_at:
+            if self.usurper:
+                self._lease["spec"]["holderIdentity"] = self.usurper
+            self.is_back.set()
+
+
+@pytest.mark.parametrize("seconds", [20, 90, 300])
+@pytest.mark.parametrize(
+    ("is_alone", "usurper", "is_lost"),
+    [(True, "", False), (True, "other", True), (False, "", True), (False, "other", True)],
+)
+def test_an_api_server_that_is_away_takes_the_lead_from_nobody_who_is_alone(
+    seconds, is_alone, usurper, is_lost
+):
+    clock, lost = FakeClock(), threading.Event()
+    api = AwayApi(clock)
+    leadership = Leadership(
+        api,
+        name="the-lease",
+        identity="me",
+        seconds=1.0,
+        clock=clock,
+        on_lost=lost.set,
+        is_alone=is_alone,
+    )
+    assert leadership.acquire()
+    while not api.renewals.empty():
+        api.renewals.get()
+    api.usurper = usurper
+    api.go_away(seconds)
+    if is_lost:
+        assert lost.wait(60)
+        assert api.is_back.is_set() == is_alone
+    else:
+        assert api.is_back.wait(60)
+        assert api.renewals.get(timeout=60) >= api.back_at
+        assert not lost.is_set()
+    leadership.release()
