@@ -388,37 +388,6 @@ def test_a_wsjob_that_is_refused_says_why_and_can_be_deleted(kube, account, harn
     assert harness.jobs.list(JobFilter(with_finished=True)) == []
 
 
-def test_a_wsjob_beyond_the_limit_of_its_user_waits_with_the_reason_until_one_ends(
-    admin, harness, nodes
-):
-    """Only what can never run is refused; a declared object waits for the rest."""
-    harness.drivers._max_drivers = 1
-    spec = {**DRIVER["spec"], "numSystems": 0}
-    for name in ("a", "b", "c"):
-        admin.create(WSJOB, {"metadata": {"name": name}, "spec": spec})
-    left, ended = {"a", "b", "c"}, []
-    while left:
-        wait_until(
-            lambda: [n for n in left if status_of(admin, n).get("phase") == "RUNNING"],
-            seconds=120,
-            what="a wsjob that runs",
-        )
-        (runs,) = [name for name in left if status_of(admin, name).get("phase") == "RUNNING"]
-        left.remove(runs)
-        for name in left:
-            wait_for_status(admin, name, phase="CREATED")
-            assert (
-                "User ada has 1 unfinished drivers; the most is 1"
-                in status_of(admin, name)["message"]
-            )
-            assert conditions_of(admin, name)["Queued"] == ("True", "WaitsForAdmission")
-        ended.append(runs)
-        nodes.end(f"{status_of(admin, runs)['job']}-driver-0", 0)
-        wait_for_status(admin, runs, phase="SUCCEEDED")
-    assert len(ended) == 3
-    assert not [each for each in harness.access.audit(AuditFilter()) if each.problem]
-
-
 def test_a_refused_wsjob_is_tried_again_after_an_edit(kube, account, admin, harness):
     wrong = {**DRIVER, "spec": {**DRIVER["spec"], "numSystems": 9}}
     apply(kube, account, wrong)

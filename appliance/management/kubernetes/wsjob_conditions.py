@@ -3,7 +3,8 @@
 Every job has the same six conditions from its first status on, so that whoever waits for one finds
 it: Queued, Suspended, PodsPlaced, Running, Complete, Failed. Complete and Failed are final, as of a
 Kubernetes Job; a cancelled job is Failed, with reason Cancelled. A job is Suspended while somebody
-holds it, by `spec.suspend` or otherwise.
+holds it, by `spec.suspend` or otherwise, and it does not run. A job is Running only while all its
+pods are there. Each condition has the message that is about it, and no other's.
 """
 
 import datetime as dt
@@ -30,35 +31,40 @@ def conditions_of(
     now: dt.datetime,
     reason: str = "",
     is_suspended: bool = False,
+    pods_wait: str = "",
 ) -> Conditions:
     """Return the conditions of a wsjob.
 
     Args:
         phase: Of its job.
         resource: The wsjob as it is; what has not changed keeps its time.
-        message: Why the job has ended, or waits.
+        message: Why the job has ended, or waits in the queue.
         now: Wall time.
         reason: Word for the phase, if there is a better one.
-        is_suspended: Whether somebody holds the job.
+        is_suspended: Whether somebody holds the job; one that is yet to be stopped still runs.
+        pods_wait: Why pods of a job that has been launched do not run; empty if all do.
     """
     words = reason or phase.value.capitalize()
     before = {each["type"]: each for each in (resource.get("status") or {}).get("conditions") or ()}
-    is_waiting = not phase.is_terminal and bool(message)
     was_placed = before.get("PodsPlaced", {}).get("status") == "True"
-    is_placed = phase in _PLACED or (phase.is_terminal and was_placed)
+    is_queued = phase in _QUEUED
+    is_held = is_suspended and is_queued
+    waits = "" if is_queued or phase.is_terminal else pods_wait
+    is_placed = (phase in _PLACED and not waits) or (phase.is_terminal and was_placed)
+    placing = "PodsWait" if waits else words
     wanted = {
-        "Queued": (phase in _QUEUED, words),
-        "Suspended": (is_suspended and not phase.is_terminal, "Held" if is_suspended else words),
-        "PodsPlaced": (is_placed, "PodsWait" if is_waiting and phase not in _QUEUED else words),
-        "Running": (phase is Phase.RUNNING, words),
-        "Complete": (phase is Phase.SUCCEEDED, words),
-        "Failed": (phase in _FAILED, words),
+        "Queued": (is_queued, words, message if is_queued else ""),
+        "Suspended": (is_held, "Held" if is_held else words, message if is_held else ""),
+        "PodsPlaced": (is_placed, placing, waits),
+        "Running": (phase is Phase.RUNNING and not waits, placing, waits),
+        "Complete": (phase is Phase.SUCCEEDED, words, message if phase is Phase.SUCCEEDED else ""),
+        "Failed": (phase in _FAILED, words, message if phase in _FAILED else ""),
     }
     generation = resource["metadata"].get("generation", 0)
     return [
-        _condition(kind, is_true=is_true, reason=why, message=message, generation=generation)
+        _condition(kind, is_true=is_true, reason=why, message=said, generation=generation)
         | {"lastTransitionTime": _since(before.get(kind), is_true=is_true, now=now)}
-        for kind, (is_true, why) in wanted.items()
+        for kind, (is_true, why, said) in wanted.items()
     ]
 
 

@@ -235,6 +235,7 @@ def status_of(
             message=message,
             now=now,
             is_suspended=bool(job.held_by),
+            pods_wait=why_waits,
         ),
     }
 

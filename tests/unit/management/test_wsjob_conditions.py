@@ -16,9 +16,9 @@ WSJOB = {
 }
 
 
-def after(phase, before=(), message="", now=NOW):
+def after(phase, before=(), message="", now=NOW, **more):
     resource = {**WSJOB, "status": {"conditions": before}}
-    return conditions_of(phase, resource, message=message, now=now)
+    return conditions_of(phase, resource, message=message, now=now, **more)
 
 
 def true_of(conditions):
@@ -47,9 +47,27 @@ def test_every_phase_has_its_conditions(phase, wanted):
 def test_a_cancelled_job_says_so_and_a_waiting_one_why():
     (failed,) = [each for each in after(Phase.CANCELLED) if each["type"] == "Failed"]
     assert failed["reason"] == "Cancelled"
-    waiting = after(Phase.INITIALIZING, message="0/3 nodes are available")
+    waiting = after(Phase.INITIALIZING, pods_wait="0/3 nodes are available")
     (placed,) = [each for each in waiting if each["type"] == "PodsPlaced"]
     assert (placed["reason"], placed["message"]) == ("PodsWait", "0/3 nodes are available")
+
+
+@pytest.mark.parametrize(
+    ("phase", "held", "waits", "wanted", "told"),
+    [
+        (Phase.RUNNING, False, "exceeded quota", set(), {"PodsPlaced", "Running"}),
+        (Phase.INITIALIZING, False, "exceeded quota", set(), {"PodsPlaced", "Running"}),
+        (Phase.RUNNING, True, "", {"PodsPlaced", "Running"}, set()),  # it is yet to be stopped
+        (Phase.QUEUED, True, "", {"Queued", "Suspended"}, {"Queued", "Suspended"}),
+        (Phase.QUEUED, False, "behind others", {"Queued"}, {"Queued"}),
+        (Phase.FAILED, True, "exceeded quota", {"Failed"}, {"Failed"}),
+        (Phase.SUCCEEDED, False, "", {"Complete"}, {"Complete"}),
+    ],
+)
+def test_conditions_say_what_is_and_each_what_is_its_own(phase, held, waits, wanted, told):
+    conditions = after(phase, message="of the job", is_suspended=held, pods_wait=waits)
+    assert true_of(conditions) == wanted
+    assert {each["type"] for each in conditions if each.get("message")} == told
 
 
 def test_a_condition_keeps_its_time_until_it_changes():
