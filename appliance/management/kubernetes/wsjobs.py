@@ -15,7 +15,6 @@ from typing import Any
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.informer import Informer
 from appliance.cluster.kubernetes.object_kinds import (
-    EVENT,
     FINALIZER,
     WSJOB,
     Resource,
@@ -39,7 +38,7 @@ from appliance.management.kubernetes import wsjob_objects as objects
 from appliance.management.kubernetes.kueue import Kueue
 from appliance.management.kubernetes.kueue_workloads import HELD_BY as KUEUE_HOLDS
 from appliance.management.kubernetes.session_namespaces import SessionNamespaces
-from appliance.management.kubernetes.wsjob_conditions import event_of, news_of
+from appliance.management.kubernetes.wsjob_status import WsJobStatus
 from appliance.management.store.state import State
 
 logger = logging.getLogger(__name__)
@@ -106,6 +105,7 @@ class WsJobs:
         self._namespaces, self._is_home = namespaces, is_home
         self._services: JobServices | None = None
         self._stop_pods: Callable[[JobId], None] = lambda _: None
+        self._shown = WsJobStatus(api, clock)
         self._work = WorkQueue(clock)
         self._names: dict[JobId, str] = {}
         self._waiting: dict[JobId, User] = {}
@@ -223,7 +223,7 @@ class WsJobs:
             status = objects.refused_status(
                 resource, objects.UNKNOWN_JOB, now=self._clock.now(), reason="UnknownJob"
             )
-            resource = self._write_status(resource, status) or resource
+            resource = self._shown.write(resource, status) or resource
         self._expire(job, resource, objects.ended_at(resource))
 
     def _submit(self, job: JobId, resource: Resource) -> None:
@@ -236,30 +236,21 @@ class WsJobs:
         try:
             request = objects.read_request(resource)
         except UserError as error:
-            self._refuse(resource, error)
+            self._shown.refuse(resource, error)
+            self._let_go(resource)
             return
         try:
             self._submit_request(job, request, is_queued_by_kueue=self._kueue.manages(resource))
         except ConflictError as error:  # which time can lift
-            self._let_wait(job, resource, request.user, error)
+            self._waiting.setdefault(job, request.user)  # it is tried again as others end
+            self._shown.let_wait(resource, error)
             return
         except UserError as error:
-            self._refuse(resource, error)
+            self._shown.refuse(resource, error)
+            self._let_go(resource)
         else:
             self._work.add(job)
         self._end_wait(job, request.user)
-
-    def _refuse(self, resource: Resource, why: UserError) -> None:
-        logger.info("Wsjob is refused", extra={"job": name_of(resource), "why": str(why)})
-        status = objects.refused_status(resource, str(why), now=self._clock.now())
-        self._write_status(resource, status)
-        self._let_go(resource)
-
-    def _let_wait(self, job: JobId, resource: Resource, user: User, why: ConflictError) -> None:
-        """Let a wsjob say why no job is made from it yet; it is tried again as others end."""
-        self._waiting.setdefault(job, user)
-        status = objects.waiting_status(resource, str(why), now=self._clock.now())
-        self._write_status(resource, status)
 
     def _end_wait(self, job: JobId, user: User | None = None) -> None:
         """Take note that a wsjob waits no more, and look at the next of its user."""
@@ -325,7 +316,7 @@ class WsJobs:
         if requested is None or not (resource.get("status") or {}).get("taken"):
             return record
         if requested.has_fixed_changes:
-            self._tell(resource, "SpecChangeIgnored", objects.FIXED_CHANGE, is_warning=True)
+            self._shown.tell(resource, "SpecChangeIgnored", objects.FIXED_CHANGE, is_warning=True)
         if requested.priority is None and not requested.labels:
             return record
         services = self._present()
@@ -393,7 +384,7 @@ class WsJobs:
             why_waits=self._kueue.why_waits(record)
             or (wait.reason if wait else services.jobs.pod_waits.get(record.id, "")),
         )
-        resource = self._write_status(resource, wanted) or resource
+        resource = self._shown.write(resource, wanted) or resource
         metadata: dict[str, Any] = {}
         if labels := objects.label_changes(record, resource, self._labels):
             metadata["labels"] = labels
@@ -421,32 +412,6 @@ class WsJobs:
         fresh = self._api.find(WSJOB, name_of(resource))
         if fresh is not None and FINALIZER in (fresh["metadata"].get("finalizers") or ()):
             self._api.patch(WSJOB, name_of(fresh), objects.finalizers(fresh, wanted=False))
-
-    def _write_status(self, resource: Resource, wanted: Mapping[str, Any]) -> Resource | None:
-        changes = objects.status_changes(resource, wanted)
-        if not changes:
-            return None
-        name = name_of(resource)
-        shown = self._api.patch(WSJOB, name, {"status": changes}, subresource="status")
-        if shown is not None and (news := news_of(resource, wanted)) is not None:
-            reason, message, is_warning = news
-            self._tell(shown, reason, message, is_warning=is_warning)
-        return shown
-
-    def _tell(self, resource: Resource, reason: str, message: str, *, is_warning: bool) -> None:
-        """Write an event of a wsjob; one that is lost changes nothing."""
-        event = event_of(
-            resource,
-            reason=reason,
-            message=message,
-            is_warning=is_warning,
-            now=self._clock.now(),
-        )
-        try:
-            self._api.create(EVENT, event)
-        except ApiError as error:
-            story = {"job": name_of(resource), "why": error.message}
-            logger.info("Event of a wsjob is not written", extra=story)
 
     def _owner(self, record: JobRecord) -> Principal:
         return self._present().access.vouched(record.user)

@@ -1,0 +1,63 @@
+"""Writes what wsjobs show: their status, and the events that go with it."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from appliance.cluster.kubernetes.api import ApiError, ApiServer
+from appliance.cluster.kubernetes.object_kinds import EVENT, WSJOB, Resource, name_of
+from appliance.core.clock import Clock
+from appliance.core.errors import ConflictError, UserError
+from appliance.management.kubernetes import wsjob_objects as objects
+from appliance.management.kubernetes.wsjob_conditions import event_of, news_of
+
+logger = logging.getLogger(__name__)
+
+
+class WsJobStatus:
+    """The statuses of the wsjobs of one namespace.
+
+    Args:
+        api: The Kubernetes API.
+        clock: Source of time.
+    """
+
+    def __init__(self, api: ApiServer, clock: Clock) -> None:
+        self._api, self._clock = api, clock
+
+    # `Any`: parts of an object.
+    def write(self, resource: Resource, wanted: Mapping[str, Any]) -> Resource | None:
+        """Let an object have a status; return it as it is then, None if nothing changes."""
+        changes = objects.status_changes(resource, wanted)
+        if not changes:
+            return None
+        name = name_of(resource)
+        shown = self._api.patch(WSJOB, name, {"status": changes}, subresource="status")
+        if shown is not None and (news := news_of(resource, wanted)) is not None:
+            reason, message, is_warning = news
+            self.tell(shown, reason, message, is_warning=is_warning)
+        return shown
+
+    def refuse(self, resource: Resource, why: UserError) -> None:
+        """Say why no job can be made from a wsjob as it is."""
+        logger.info("Wsjob is refused", extra={"job": name_of(resource), "why": str(why)})
+        self.write(resource, objects.refused_status(resource, str(why), now=self._clock.now()))
+
+    def let_wait(self, resource: Resource, why: ConflictError) -> None:
+        """Say why no job is made from a wsjob yet."""
+        self.write(resource, objects.waiting_status(resource, str(why), now=self._clock.now()))
+
+    def tell(self, resource: Resource, reason: str, message: str, *, is_warning: bool) -> None:
+        """Write an event of a wsjob; one that is lost changes nothing."""
+        event = event_of(
+            resource,
+            reason=reason,
+            message=message,
+            is_warning=is_warning,
+            now=self._clock.now(),
+        )
+        try:
+            self._api.create(EVENT, event)
+        except ApiError as error:
+            story = {"job": name_of(resource), "why": error.message}
+            logger.info("Event of a wsjob is not written", extra=story)
