@@ -262,8 +262,9 @@ def test_a_queued_job_can_be_cancelled_by_csctl(appliance):
     assert answer.message == "Job canceled successfully"
     assert appliance.status(waiting).status == pb.JOB_STATUS_CANCELLED
     assert "canceled-by-csctl" in appliance.status(waiting).message
-    again = refusal(appliance.csctl.CancelJobV2, api_pb2.CancelJobRequest(job_id=waiting))
-    assert again.code() is grpc.StatusCode.FAILED_PRECONDITION
+    request = api_pb2.CancelJobRequest(job_id=waiting)
+    again = appliance.csctl.CancelJobV2(request, metadata=USER)
+    assert again.message == answer.message, "what is wanted is so"
 
 
 def test_cancelling_nothing_or_twice_is_no_error_for_a_client(appliance):

@@ -1,5 +1,6 @@
 """Detached runs on a real appliance: any script will do, the client's is in tests/conformance."""
 
+import json
 import os
 import pwd
 import re
@@ -259,6 +260,10 @@ def test_an_array_is_listed_waited_for_and_cancelled_as_one(terminal: Terminal) 
     assert "Dependency" in terminal.run("explain", "job", waiting)
     assert "index=3" in terminal.run("get", "jobs", "-l", f"array={array}")
     assert terminal.run("cancel", "job", array).count("Job canceled successfully") == 2
+    first = re.findall(r"job/(wsjob-\w+)", said)[0]
+    assert "Job canceled successfully" in terminal.run("cancel", "job", first), "as it was before"
+    labelled = json.loads(terminal.run("label", "job", first, "team=nlp", "-ojson"))
+    assert (labelled["meta"]["name"], labelled["meta"]["labels"]["team"]) == (first, "nlp")
     terminal.run("attach", waiting, code=1)
     assert "it was to start after" in terminal.run("job", "events", waiting)
     refused = terminal.run("submit", "--after", array, *run, "0", code=2)

@@ -119,8 +119,10 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
     async def CancelJobV2(
         self, request: pb.CancelJobRequest, context: Context
     ) -> pb.CancelJobResponse:
-        """Cancel a job, and wait until nothing of it runs any more."""
+        """Cancel a job, and wait until nothing of it runs any more; one that was, is cancelled."""
         job = JobId(request.job_id)
+        if (await asyncio.to_thread(self._jobs.load, job)).phase is Phase.CANCELLED:
+            return pb.CancelJobResponse(message=cancel_answer(job, Phase.CANCELLED))
         user = asking()
         why = cancelled_by(user.name, "with csctl")
         await asyncio.to_thread(self._jobs.cancel, job, why)

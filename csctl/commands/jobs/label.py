@@ -1,12 +1,17 @@
 """`csctl label`: add, change and remove labels."""
 
+from functools import partial
 from typing import Annotated
 
-from csctl.command_line.flags import JobNameArgument, command, new_group
+from csctl.command_line.flags import JobNameArgument, OutputOption, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument
 from csctl.labels import parse_changes
 from csctl.names import parse_job_name
+from csctl.output.documents.output_formats import OutputFormat
+from csctl.output.jobs import job_columns
+from csctl.output.table import render
+from protos.csctl.resources_pb2 import Job
 
 group = new_group("Label resources.")
 
@@ -19,10 +24,17 @@ def label_job(
         list[str],
         argument("KEY=VALUE|KEY-...", help="KEY=VALUE adds or changes a label, KEY- removes it."),
     ],
+    *,
+    output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Add, change or remove labels of a job."""
+    """Add, change or remove labels of a job; with -o json or yaml print the job as it is then."""
     job = parse_job_name(name)
     changes = parse_changes(labels)
     with invocation.connect(job.session) as client:
         client.change_labels(job.name, changes)
+        if output is not OutputFormat.TABLE:
+            found = client.get("job", Job, name=job.name)
+            table = partial(render, job_columns(invocation.now()), [found])
+            invocation.show(found, table=table, output=output)
+            return
     invocation.write(f"job/{job.name} was patched")
