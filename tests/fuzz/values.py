@@ -35,6 +35,8 @@ def problem_of(drawn: RandomProgram, architecture: str) -> str:
     wanted = drawn.wanted()
     options = CompileOptions(architecture=architecture, memcpy=True)
     compilation = compile_program("layout.csl", options, Files(drawn.texts()))
+    if compilation.program is None and "is no integer" in compilation.render():
+        raise n.UnspecifiedError("a known float beyond the integers, where nothing goes")
     if compilation.program is None:
         return f"refused: {compilation.render()}"
     try:

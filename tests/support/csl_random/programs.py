@@ -18,7 +18,7 @@ from tests.support.csl_random.aggregates import (
 from tests.support.csl_random.expressions import Memory, Place, Pure, Scope, literal
 from tests.support.csl_random.numbers import BOOL, Kind, Number
 from tests.support.csl_random.statements import Context, LeaveError, Stmt, block, body, run_all
-from tests.support.csl_random.vectors import Vectors
+from tests.support.csl_random.vectors import VECTOR_KINDS, Vectors
 
 LAYOUT = """
 const memcpy = @import_module("<memcpy/get_params>", .{ .width = 1, .height = 1 });
@@ -147,8 +147,9 @@ def program(seed: str) -> RandomProgram:
     made = variables(scope, kinds)
     context = Context(dict(made.shapes))
     texts = list[str]()
-    for number in range(chance.randrange(1, 4)):
-        text, function = _function(scope, kinds, number, context.counter)
+    for number in range(chance.randrange(2, 5)):
+        used = kinds if number else (chance.choice(VECTOR_KINDS), chance.choice(VECTOR_KINDS))
+        text, function = _function(scope, used, number, context.counter)
         texts.append(text)
         scope.functions.append(function)
     vectors = Vectors(chance, made)

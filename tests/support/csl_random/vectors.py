@@ -7,13 +7,20 @@ from dataclasses import dataclass, field
 
 from tests.support.csl_random import numbers as n
 from tests.support.csl_random.aggregates import Array, Variables, value_of
-from tests.support.csl_random.expressions import Expr, Memory, Scope, constant, expression
+from tests.support.csl_random.expressions import (
+    Expr,
+    Memory,
+    Scope,
+    constant,
+    expression,
+    store,
+)
 from tests.support.csl_random.numbers import F16, F32, U16, Kind, Number
 from tests.support.csl_random.statements import Stmt
 
 I16, I32, U32 = Kind("i", 16), Kind("i", 32), Kind("u", 32)
 _SIZE = 24
-_KINDS = (I16, U16, I32, U32, F16, F32, F32)
+VECTOR_KINDS = (I16, U16, I32, U32, F16, F32, F32)
 Operate = Callable[[list[Number]], Number]
 
 
@@ -25,6 +32,7 @@ class View:
     array: str
     kind: Kind
     at: list[int]
+    is_flat: bool
 
     def elements(self, memory: Memory) -> list[Number]:
         """Return the array's value."""
@@ -102,7 +110,9 @@ class Vectors:
     arrays: dict[str, Kind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for at, kind in enumerate(_KINDS):
+        for name, register in {"dd": "dest", "ds0": "src0", "ds1": "src1"}.items():
+            self.declared.append(f"const {name} = @get_dsr(dsr_{register}, 3);")
+        for at, kind in enumerate(VECTOR_KINDS):
             name, shape = f"v{at}", Array((_SIZE,), kind)
             text, value = value_of(Scope(self.chance), shape)
             self.made.declared.append(f"var {name} = {text};")
@@ -111,6 +121,12 @@ class Vectors:
 
     def statement(self, scope: Scope) -> Stmt:
         """Draw an operation."""
+        way = self.chance.random()
+        if way < 0.15:
+            return self._accumulated(scope)
+        return self._mapped(scope) if way < 0.3 else self._plain(scope)
+
+    def _plain(self, scope: Scope) -> Stmt:
         operation = self.chance.choice(_OPERATIONS)
         length = self.chance.choice((1, 2, 3, 4, 4, 6, 6, 8))
         lines = list[str]()
@@ -127,9 +143,67 @@ class Vectors:
         elif operation.name != "faddhs" and self.chance.random() < 0.3:
             at = self.chance.choice((0, last))
             sources[at] = self._number(scope, operation.kinds[1 + at])
-        operands = ", ".join(item.text for item in (dest, *sources))
-        lines.append(f"@{operation.name}({operands});")
+        operands = self._registers([dest, *sources], lines)
+        lines.append(f"@{operation.name}({', '.join(operands)});")
         return Stmt(["{", *("  " + line for line in lines), "}"], _run(operation, dest, sources))
+
+    def _registers(self, operands: list[View | Expr], lines: list[str]) -> list[str]:
+        """Perhaps load DSDs of one dimension into registers, and return the operands' texts."""
+        found = list[str]()
+        for register, operand in zip(("dd", "ds0", "ds1", ""), operands, strict=False):
+            is_vector = isinstance(operand, View) and operand.is_flat
+            if register and is_vector and self.chance.random() < 0.25:
+                lines.append(f"@load_to_dsr({register}, {operand.text});")
+                found.append(register)
+            else:
+                found.append(operand.text)
+        return found
+
+    def _accumulated(self, scope: Scope) -> Stmt:
+        """A sum, product or difference over a DSD into a number."""
+        operation = self.chance.choice([item for item in _OPERATIONS if item.accumulates])
+        kind, lines = operation.kinds[0][0], list[str]()
+        found = [p for p in scope.places if p.kind == kind and not p.is_const and not p.bits]
+        if not found:
+            return self._plain(scope)
+        place, start = self.chance.choice(found), self._number(scope, (kind,))
+        view = self._view((kind,), self.chance.randrange(1, 7), lines)
+        lines.append(f"@{operation.name}(&{place.text}, {start.text}, {view.text});")
+
+        def run(memory: Memory) -> None:
+            total = start.value(memory)
+            for at in view.at:
+                total = operation.compute([total, view.elements(memory)[at]])
+            store(place, total, memory)
+
+        return Stmt(["{", *("  " + line for line in lines), "}"], run)
+
+    def _mapped(self, scope: Scope) -> Stmt:
+        """A function of the program for each element."""
+        usable = [f for f in scope.functions if {*f.takes, f.gives} <= {*VECTOR_KINDS}]
+        if not usable:
+            return self._plain(scope)
+        function, lines = self.chance.choice(usable), list[str]()
+        length = self.chance.randrange(1, 6)
+        given: list[View | Expr] = [
+            self._view((kind,), length, lines) if at == 0 or self.chance.random() < 0.6
+            else self._number(scope, (kind,))
+            for at, kind in enumerate(function.takes)
+        ]  # fmt: skip
+        dest = self._view((function.gives,), length, lines)
+        operands = ", ".join(item.text for item in (*given, dest))
+        lines.append(f"@map({function.name}, {operands});")
+
+        def run(memory: Memory) -> None:
+            fixed = [item.value(memory) if isinstance(item, Expr) else 0 for item in given]
+            for step, at in enumerate(dest.at):
+                values = [
+                    item.elements(memory)[item.at[step]] if isinstance(item, View) else fixed[k]
+                    for k, item in enumerate(given)
+                ]
+                dest.elements(memory)[at] = function.call(memory, tuple(values))
+
+        return Stmt(["{", *("  " + line for line in lines), "}"], run)
 
     def _number(self, scope: Scope, kinds: tuple[Kind, ...]) -> Expr:
         kind = self.chance.choice(kinds)
@@ -141,16 +215,16 @@ class Vectors:
         array, kind = self.chance.choice([i for i in self.arrays.items() if i[1] in kinds])
         text, at = self.chance.choice(_FORMS)(self.chance, array, length)
         text, at = self._changed(text, at, array, length)
-        where = self.chance.random()
+        where, is_flat = self.chance.random(), "mem4d" not in text
         self.number += 1
         name = f"d{self.number}"
         if where < 0.5:
             self.declared.append(f"const {name} = {text};")
-            return View(name, array, kind, at)
+            return View(name, array, kind, at, is_flat)
         if where < 0.8:
             lines.append(f"{self.chance.choice(('const', 'var'))} {name} = {text};")
-            return View(name, array, kind, at)
-        return View(text, array, kind, at)
+            return View(name, array, kind, at, is_flat)
+        return View(text, array, kind, at, is_flat)
 
     def _changed(self, text: str, at: list[int], array: str, length: int) -> tuple[str, list[int]]:
         """Perhaps the DSD with another offset or base."""
