@@ -331,11 +331,20 @@ class LogExports:
         replace_file(self._directory / f"{export.id}.json", sealed(text))
 
 
+def _member(name: str, status: os.stat_result) -> zipfile.ZipInfo:
+    """Return the entry of a file in an archive, with the time when it was last written, in UTC."""
+    at = dt.datetime.fromtimestamp(status.st_mtime, dt.UTC)
+    date_time = (at.year, at.month, at.day, at.hour, at.minute, at.second)
+    found = zipfile.ZipInfo(name, date_time=date_time)
+    found.compress_type = zipfile.ZIP_DEFLATED
+    return found
+
+
 def _pack(archive: zipfile.ZipFile, name: str, source: Beneath) -> None:
     """Put a file into an archive, a piece at a time."""
     with (
         open(open_file(source), "rb") as file,
-        archive.open(name, "w", force_zip64=True) as packed,
+        archive.open(_member(name, os.fstat(file.fileno())), "w", force_zip64=True) as packed,
     ):
         shutil.copyfileobj(file, packed, PAGE_BYTES)
 
@@ -345,7 +354,7 @@ def _pack_log(archive: zipfile.ZipFile, name: str, path: Path, request: ExportRe
     num = request.num_lines
     start = tail_offset(path, num) if num else kept_from(path)
     start = max(start, size_of(path) - _MAX_LOG_BYTES)
-    with archive.open(name, "w", force_zip64=True) as packed:
+    with archive.open(_member(name, path.stat()), "w", force_zip64=True) as packed:
         for data in pieces(path, start, max_bytes=PAGE_BYTES):
             packed.write(data)
 

@@ -79,6 +79,7 @@ def gathered(exports: LogExports, request: ExportRequest) -> dict[str, str]:
     data, signature = fetch(exports, export.id)
     assert hashlib.sha256(data).hexdigest() == signature
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert all(entry.date_time[0] > 1980 for entry in archive.infolist()), "real times"
         return {name: archive.read(name).decode() for name in archive.namelist()}
 
 
