@@ -15,13 +15,13 @@ def test_a_random_program_leaves_what_the_model_says(number: int) -> None:
 
 
 def test_a_program_that_differs_is_told_with_what_it_needs() -> None:
-    drawn = program("unit-0-0")
-    kind, value = drawn.known[0][1:]
-    drawn.known[0] = (drawn.known[0][0], kind, not value if kind == n.BOOL else value + 1)
+    drawn = program("unit-1-0")
+    for at, (text, kind, value) in enumerate(drawn.known):
+        drawn.known[at] = (text, kind, 2.5 if kind.is_float else 1 - (int(value) & 1))
     problem = values.problem_of(drawn, "wse2")
     assert problem.startswith("wrong: f0(")
     text = values.smallest(drawn, "wse2", problem)
-    assert text.startswith("wse2 unit-0-0: wrong: f0(")
+    assert text.startswith("wse2 unit-1-0: wrong: f0(")
     assert "fn work() void {\n\n}" in text
 
 
