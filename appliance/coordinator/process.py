@@ -1,14 +1,11 @@
 """The coordinator's process: assembles its parts, serves the client and the pods, ends in order."""
 
 import contextlib
-import faulthandler
 import logging
 import os
 import queue
-import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
@@ -35,17 +32,10 @@ from appliance.core.clock import Clock, SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.plans.micro_batches import WaferLimits
 from appliance.core.pods.pod_spec import PodSpec
-from appliance.observability.logging import configure_logging
-from appliance.observability.traced_calls import traced_server
-from appliance.observability.tracing import traced_pod
 from appliance.pods.allocator import use_one_arena
-from appliance.pods.client_check import ClientCheck, by_name
-from appliance.pods.client_port import add_client_port
-from appliance.pods.error_status import ErrorStatusInterceptor
+from appliance.pods.client_check import ClientCheck
 from appliance.pods.peers import Peers
-from appliance.streams.endpoint import network_options
-from appliance.streams.network.server import NetworkServer
-from appliance.streams.network.tunnel import CONTROL, TunnelService
+from appliance.pods.served_pod import listen_for_hosts, run_served_pod, serve_client, serve_inside
 from appliance.user_code.client_programs import user_environment
 from appliance.wire.requests.micro_batches import wafer_limits
 from protos.appliance import appliance_service_pb2_grpc
@@ -138,7 +128,7 @@ class Coordinator:
             stack.callback(self._link.close)
             inner = self._inner_server()
             stack.callback(lambda: inner.stop(_STOP_GRACE_SECONDS).wait())
-            control_address = self._listen_for_hosts(stack)
+            control_address = listen_for_hosts(self._spec, self._clock, stack)
             server, port = self._client_server()
             stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
             stack.callback(self._close)
@@ -220,18 +210,6 @@ class Coordinator:
         self._link.report(pods=self._pod_reports(), events=events, session=lambda: session)
 
     def _client_server(self) -> tuple[grpc.Server, int]:
-        carried = self._monitor.note_carried
-        server = grpc.server(
-            ThreadPoolExecutor(_NUM_CLIENT_THREADS, thread_name_prefix="client"),
-            interceptors=[
-                self._check,
-                *traced_server(),
-                AnswerInterceptor(carried),
-                RepeatInterceptor(),
-                ChunkInterceptor(),
-            ],
-            options=_CHANNEL_OPTIONS,
-        )
         handlers = Handlers(
             options=self._options,
             console=self._console,
@@ -241,42 +219,32 @@ class Coordinator:
             on_done=self._client_is_done,
         )
         servicer = appliance_servicer(handlers)
-        appliance_service_pb2_grpc.add_ApplianceServicer_to_server(servicer, by_name(server))
-        port = add_client_port(
-            server,
+        return serve_client(
+            lambda server: appliance_service_pb2_grpc.add_ApplianceServicer_to_server(
+                servicer, server
+            ),
+            check=self._check,
+            num_threads=_NUM_CLIENT_THREADS,
+            interceptors=[
+                AnswerInterceptor(self._monitor.note_carried),
+                RepeatInterceptor(),
+                ChunkInterceptor(),
+            ],
+            options=_CHANNEL_OPTIONS,
             host=self._options.bind_host,
             tls_cert=self._options.tls_cert,
             tls_key=self._options.tls_key,
         )
-        self._check.serve_at(self._options.bind_host, port)
-        server.start()
-        return server, port
 
     def _inner_server(self) -> grpc.Server:
-        server = grpc.server(
-            ThreadPoolExecutor(_NUM_INNER_THREADS, thread_name_prefix="inner"),
-            interceptors=[*traced_server(), ErrorStatusInterceptor()],
-        )
-        management_pb2_grpc.add_JobControlServicer_to_server(
-            JobControlServicer(self.stop, self._fail, self._preempt), server
-        )
+        return serve_inside(self._spec, _NUM_INNER_THREADS, self._add_inner_services)
+
+    def _add_inner_services(self, server: grpc.Server) -> None:
+        control = JobControlServicer(self.stop, self._fail, self._preempt)
+        management_pb2_grpc.add_JobControlServicer_to_server(control, server)
         if self._execution is not None:
             servicer = CoordinatorServicer(self._execution.gang, self._execution.watch_input)
             pods_pb2_grpc.add_CoordinatorServicer_to_server(servicer, server)
-        server.add_insecure_port(self._spec.control_address())
-        server.start()
-        return server
-
-    def _listen_for_hosts(self, stack: contextlib.ExitStack) -> str:
-        """Open a port for pods on other nodes, if there are any; return where we are reached."""
-        target = self._spec.control_address()
-        if not self._spec.is_networked:
-            return target
-        options = network_options(self._spec)
-        server = NetworkServer(options, owner=self._spec.name, clock=self._clock)
-        stack.callback(server.close)
-        server.offer(CONTROL, TunnelService(target))
-        return server.address
 
     def _fail(self, reason: str, pod: str) -> None:
         if self._execution is None:
@@ -311,16 +279,6 @@ def _never(timeout_seconds: float) -> bool:
 
 
 def run_coordinator(spec: PodSpec, compiler: Compiler) -> int:
-    """Be the pod until told to stop; return the process's exit code.
-
-    Must run in the main thread, because it takes over SIGTERM.
-    """
-    configure_logging(as_json=True, fields={"job": spec.job, "pod": spec.name})
-    faulthandler.enable()
+    """Be the pod until told to stop, in the main thread; return the process's exit code."""
     use_one_arena()
-    with traced_pod(spec):
-        coordinator = Coordinator(spec, compiler, SystemClock())
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: coordinator.stop("the process was told to end"))
-        coordinator.run()
-    return 0
+    return run_served_pod(spec, lambda: Coordinator(spec, compiler, SystemClock()))

@@ -48,7 +48,7 @@ PROTOS = (
 )
 OPENS = re.compile(
     r"\.(listen|add_insecure_port|add_secure_port)\(|start_server\(|create_unix_server\(|\.create_server\(|uvicorn\.Server\("
-    r"|= add_client_port\("
+    r"|return serve_(client|inside)\("
 )
 """Calls by which something begins to listen."""
 WRITES = re.compile(r"data_dir\s*/\s*\"([^\"]+)\"")
@@ -166,7 +166,7 @@ def test_every_module_that_listens_is_in_the_table():
     # listen with, which are in the table themselves.
     helpers = {
         *("appliance.storage.engine.database", "appliance.management.store.persistent_ports"),
-        *("appliance.pods.client_port", "appliance.management.front.sni_proxy"),
+        *("appliance.pods.served_pod", "appliance.management.front.sni_proxy"),
     }
     named = {socket.module for socket in SOCKETS}
     assert listening - helpers <= named, listening - helpers - named

@@ -11,15 +11,13 @@ from appliance.core.clock import Clock
 from appliance.core.pods.pod_spec import JOB_KEY_METADATA, PodSpec
 from appliance.observability.process_memory import own_memory
 from appliance.observability.traced_calls import traced_channel
+from appliance.pods.served_pod import register_job
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
 
 logger = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS = 2.0
 _CALL_SECONDS = 3.0
-_REGISTER_SECONDS = 120.0
-"""Long enough for a management that was killed to start anew."""
-_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _MAX_EVENTS = 200
 """Events of one job at most, so that a client that fails in a loop does not fill the database."""
 _MAX_EVENT_CHARACTERS = 2000
@@ -62,20 +60,8 @@ class ManagementLink:
             control_address=control_address,
             pid=os.getpid(),
         )
-        deadline = self._clock.monotonic_seconds() + _REGISTER_SECONDS
-        while True:
-            remaining = deadline - self._clock.monotonic_seconds()
-            try:
-                self._stub.RegisterCoordinator(
-                    request, timeout=remaining, wait_for_ready=True, metadata=self._metadata
-                )
-            except grpc.RpcError as error:
-                is_away = error.code() in _AWAY  # it ended during the call, or the clock was set
-                if not is_away or self._clock.monotonic_seconds() >= deadline:
-                    raise
-            else:
-                self._thread.start()
-                return
+        register_job(self._stub, self._spec, self._clock, request)
+        self._thread.start()
 
     def tell(self, reason: str, message: str, *, is_warning: bool) -> None:
         """Add an event to the job's list.

@@ -1,28 +1,18 @@
 """The process of an SDK job's pod: assembles, serves and ends its parts in order."""
 
 import contextlib
-import faulthandler
 import logging
 import queue
-import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.files.beneath import Beneath
-from appliance.observability.logging import configure_logging
-from appliance.observability.traced_calls import traced_server
-from appliance.observability.tracing import traced_pod
-from appliance.pods.client_check import ClientCheck, by_name
-from appliance.pods.client_port import add_client_port
-from appliance.pods.error_status import ErrorStatusInterceptor
+from appliance.pods.client_check import ClientCheck
 from appliance.pods.peers import Peers
-from appliance.streams.endpoint import network_options
-from appliance.streams.network.server import NetworkServer
-from appliance.streams.network.tunnel import CONTROL, TunnelService
+from appliance.pods.served_pod import listen_for_hosts, run_served_pod, serve_client, serve_inside
 from protos.sdk import sdk_appliance_pb2_grpc
 from protos.wsc.v1 import management_pb2_grpc
 from workers.sdk.artifacts import Artifacts
@@ -109,7 +99,7 @@ class SdkPod:
             stack.callback(self._link.close)
             inner = self._inner_server()
             stack.callback(lambda: inner.stop(_STOP_GRACE_SECONDS).wait())
-            control_address = self._listen_for_hosts(stack)
+            control_address = listen_for_hosts(self._spec, self._clock, stack)
             server, port = self._client_server()
             stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
             stack.callback(self._fail, "the job ends")
@@ -120,44 +110,27 @@ class SdkPod:
             logger.info("SDK pod ends", extra={"reason": reason})
 
     def _client_server(self) -> tuple[grpc.Server, int]:
-        server = grpc.server(
-            ThreadPoolExecutor(_NUM_CLIENT_THREADS, thread_name_prefix="client"),
-            interceptors=[self._check, *traced_server()],
-            options=_CHANNEL_OPTIONS,
-        )
         servicer = SdkServicer(self._handlers)
-        sdk_appliance_pb2_grpc.add_sdk_applianceServicer_to_server(servicer, by_name(server))
-        port = add_client_port(
-            server,
+        return serve_client(
+            lambda server: sdk_appliance_pb2_grpc.add_sdk_applianceServicer_to_server(
+                servicer, server
+            ),
+            check=self._check,
+            num_threads=_NUM_CLIENT_THREADS,
+            interceptors=[],
+            options=_CHANNEL_OPTIONS,
             host=self._options.bind_host,
             tls_cert=self._options.tls_cert,
             tls_key=self._options.tls_key,
         )
-        self._check.serve_at(self._options.bind_host, port)
-        server.start()
-        return server, port
 
     def _inner_server(self) -> grpc.Server:
-        server = grpc.server(
-            ThreadPoolExecutor(_NUM_INNER_THREADS, thread_name_prefix="inner"),
-            interceptors=[*traced_server(), ErrorStatusInterceptor()],
-        )
         control = JobControlServicer(self.stop, self._fail)
-        management_pb2_grpc.add_JobControlServicer_to_server(control, server)
-        server.add_insecure_port(self._spec.control_address())
-        server.start()
-        return server
-
-    def _listen_for_hosts(self, stack: contextlib.ExitStack) -> str:
-        """Open a port for management on another node, if it is; return where we are reached."""
-        target = self._spec.control_address()
-        if not self._spec.is_networked:
-            return target
-        options = network_options(self._spec)
-        server = NetworkServer(options, owner=self._spec.name, clock=self._clock)
-        stack.callback(server.close)
-        server.offer(CONTROL, TunnelService(target))
-        return server.address
+        return serve_inside(
+            self._spec,
+            _NUM_INNER_THREADS,
+            lambda server: management_pb2_grpc.add_JobControlServicer_to_server(control, server),
+        )
 
     def _fail(self, reason: str) -> None:
         """End all programs: what the client waits for, and asks for, fails with the reason."""
@@ -174,15 +147,5 @@ class SdkPod:
 
 
 def run_sdk(spec: PodSpec) -> int:
-    """Be the pod until told to stop; return the process's exit code.
-
-    Must run in the main thread, because it takes over SIGTERM.
-    """
-    configure_logging(as_json=True, fields={"job": spec.job, "pod": spec.name})
-    faulthandler.enable()
-    with traced_pod(spec):
-        pod = SdkPod(spec, SystemClock())
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: pod.stop("the process was told to end"))
-        pod.run()
-    return 0
+    """Be the pod until told to stop, in the main thread; return the process's exit code."""
+    return run_served_pod(spec, lambda: SdkPod(spec, SystemClock()))

@@ -11,16 +11,13 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.pods.pod_spec import JOB_KEY_METADATA, PodSpec
 from appliance.observability.traced_calls import traced_channel
+from appliance.pods.served_pod import AWAY, register_job
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
 
 logger = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS = 2.0
 _CALL_SECONDS = 3.0
-_REGISTER_SECONDS = 120.0
-"""Long enough for a management that was killed to start anew."""
-_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-"""What a call ends with while management is away; any other refusal will not change."""
 
 
 Progress = Callable[[], management_pb2.RunSessionReport | None]
@@ -76,19 +73,7 @@ class ManagementLink:
             control_address=control_address,
             pid=pid,
         )
-        deadline = self._clock.monotonic_seconds() + _REGISTER_SECONDS
-        while True:
-            remaining = deadline - self._clock.monotonic_seconds()
-            try:
-                self._stub.RegisterCoordinator(
-                    request, timeout=remaining, wait_for_ready=True, metadata=self._metadata
-                )
-            except grpc.RpcError as error:
-                is_away = error.code() in _AWAY  # it ended during the call, or the clock was set
-                if not is_away or self._clock.monotonic_seconds() >= deadline:
-                    raise
-            else:
-                return
+        register_job(self._stub, self._spec, self._clock, request)
 
     def report(
         self,
@@ -144,7 +129,7 @@ class ManagementLink:
             self._stub.ReportJob(request, timeout=_CALL_SECONDS, metadata=self._metadata)
         except grpc.RpcError as error:
             logger.info("Management is not reached", extra={"reason": error.details()})
-            return error.code() not in _AWAY
+            return error.code() not in AWAY
         return True
 
     def request_compile(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.pods.client_port import add_client_port
+from appliance.pods.served_pod import add_client_port
 
 
 class Server:

@@ -1,0 +1,182 @@
+"""The shell of a pod that serves a job's client: coordinator and SDK pod alike."""
+
+import contextlib
+import faulthandler
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol
+
+import grpc
+
+from appliance.core.clock import Clock
+from appliance.core.pods.pod_spec import JOB_KEY_METADATA, PodSpec
+from appliance.observability.logging import configure_logging
+from appliance.observability.traced_calls import traced_server
+from appliance.observability.tracing import traced_pod
+from appliance.pods.client_check import ClientCheck, by_name
+from appliance.pods.error_status import ErrorStatusInterceptor
+from appliance.streams.endpoint import network_options
+from appliance.streams.network.server import NetworkServer
+from appliance.streams.network.tunnel import CONTROL, TunnelService
+from protos.wsc.v1 import management_pb2, management_pb2_grpc
+
+AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+"""Status of a call while management is away; any other refusal will not change."""
+_REGISTER_SECONDS = 120.0
+"""Long enough for a management that was killed to start anew."""
+
+
+class ServedPod(Protocol):
+    """The part of a role that its process runs."""
+
+    def run(self) -> None:
+        """Serve until told to stop."""
+        ...
+
+    def stop(self, reason: str) -> None:
+        """Ask the process to end; safe in a signal handler."""
+        ...
+
+
+def run_served_pod(spec: PodSpec, make: Callable[[], ServedPod]) -> int:
+    """Be the pod until told to stop; return the process's exit code.
+
+    Must run in the main thread, because it takes over SIGTERM.
+
+    Args:
+        spec: The pod.
+        make: Returns its role.
+    """
+    configure_logging(as_json=True, fields={"job": spec.job, "pod": spec.name})
+    faulthandler.enable()
+    with traced_pod(spec):
+        pod = make()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: pod.stop("the process was told to end"))
+        pod.run()
+    return 0
+
+
+def serve_client(
+    add: Callable[[grpc.Server], None],
+    *,
+    check: ClientCheck,
+    num_threads: int,
+    interceptors: Sequence[grpc.ServerInterceptor],
+    options: Sequence[tuple[str, int]],
+    host: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+) -> tuple[grpc.Server, int]:
+    """Return a running server for the job's client, and its port.
+
+    Args:
+        add: Adds the services to a server.
+        check: Asks every call first.
+        num_threads: Calls that are served at a time.
+        interceptors: Of the role, after those of every pod.
+        options: Of gRPC.
+        host: Address to listen at.
+        tls_cert: Certificate; None for plain text.
+        tls_key: Its key.
+    """
+    server = grpc.server(
+        ThreadPoolExecutor(num_threads, thread_name_prefix="client"),
+        interceptors=[check, *traced_server(), *interceptors],
+        options=options,
+    )
+    add(by_name(server))
+    port = add_client_port(server, host=host, tls_cert=tls_cert, tls_key=tls_key)
+    check.serve_at(host, port)
+    server.start()
+    return server, port
+
+
+def add_client_port(
+    server: grpc.Server, *, host: str, tls_cert: Path | None, tls_key: Path | None
+) -> int:
+    """Let a server listen on a free port, and return its number.
+
+    Args:
+        server: Not started yet.
+        host: Address to listen at.
+        tls_cert: Certificate chain, PEM; without it or the key the port is not encrypted.
+        tls_key: Key of the certificate, PEM.
+    """
+    address = f"{host}:0"
+    if tls_cert is None or tls_key is None:
+        return server.add_insecure_port(address)
+    pair = (tls_key.read_bytes(), tls_cert.read_bytes())
+    return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+
+
+def serve_inside(
+    spec: PodSpec, num_threads: int, add: Callable[[grpc.Server], None]
+) -> grpc.Server:
+    """Return a running server for management and the job's pods, at the pod's Unix socket.
+
+    Args:
+        spec: The pod.
+        num_threads: Calls that are served at a time.
+        add: Adds the services to a server.
+    """
+    server = grpc.server(
+        ThreadPoolExecutor(num_threads, thread_name_prefix="inner"),
+        interceptors=[*traced_server(), ErrorStatusInterceptor()],
+    )
+    add(server)
+    server.add_insecure_port(spec.control_address())
+    server.start()
+    return server
+
+
+def listen_for_hosts(spec: PodSpec, clock: Clock, stack: contextlib.ExitStack) -> str:
+    """Open a port for other nodes, if there are any; return the address of `serve_inside` there.
+
+    Args:
+        spec: The pod.
+        clock: Source of time.
+        stack: Closes the port.
+    """
+    target = spec.control_address()
+    if not spec.is_networked:
+        return target
+    server = NetworkServer(network_options(spec), owner=spec.name, clock=clock)
+    stack.callback(server.close)
+    server.offer(CONTROL, TunnelService(target))
+    return server.address
+
+
+def register_job(
+    stub: management_pb2_grpc.ManagementStub,
+    spec: PodSpec,
+    clock: Clock,
+    request: management_pb2.RegisterCoordinatorRequest,
+) -> None:
+    """Register a job's address, also with a management that has just restarted.
+
+    Args:
+        stub: Management.
+        spec: The pod.
+        clock: Times how long to try.
+        request: Where client and management reach the pod.
+
+    Raises:
+        grpc.RpcError: Nobody listens for too long, or the job is unknown.
+    """
+    deadline = clock.monotonic_seconds() + _REGISTER_SECONDS
+    metadata = ((JOB_KEY_METADATA, spec.options.stream_key),)
+    while True:
+        remaining = deadline - clock.monotonic_seconds()
+        try:
+            stub.RegisterCoordinator(
+                request, timeout=remaining, wait_for_ready=True, metadata=metadata
+            )
+        except grpc.RpcError as error:
+            is_away = error.code() in AWAY  # it ended during the call, or the clock was set
+            if not is_away or clock.monotonic_seconds() >= deadline:
+                raise
+        else:
+            return
