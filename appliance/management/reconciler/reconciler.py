@@ -205,6 +205,7 @@ class Reconciler:
         )
         self._reservations.resume()
         survivors = dict(self._launcher.survivors())
+        self._state.series.recall()
         with self._turn.committed():
             for job in unfinished:
                 self._recall_sessions(job)

@@ -259,6 +259,8 @@ class TransitionEffects:
         """
         if job.type is not JobType.EXECUTE or action.phase is not Phase.SUCCEEDED:
             return action.message
+        if not self._state.series.may_end_in_gap(job.id):  # a query would split the turn
+            return action.message
         numbers = not_finite_words(self._state.series.not_finite(job.id))
         return "; ".join(part for part in (action.message, numbers) if part)
 

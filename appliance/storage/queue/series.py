@@ -13,7 +13,8 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from appliance.core.cluster.run import Point
 from appliance.core.ids import JobId
 from appliance.storage.engine.database import Database
-from appliance.storage.schema.tables import Base
+from appliance.storage.queue.job_filter_sql import IS_UNFINISHED
+from appliance.storage.schema.tables import Base, JobRow
 
 MAX_POINTS = 5_000
 """Points that a series keeps at least, once it had them."""
@@ -48,11 +49,29 @@ class SeriesRepository:
     def __init__(self, database: Database, *, max_points: int = MAX_POINTS) -> None:
         self._database = database
         self._max_points = max_points
+        self._gaps: set[JobId] = set()
+        """Jobs of which a point without a number was stored, as far as this process knows."""
+
+    def recall(self) -> None:
+        """Learn which unfinished jobs had a point without a number; see `may_end_in_gap`."""
+        unfinished = select(JobRow.id).where(IS_UNFINISHED)
+        query = select(PointRow.job).where(PointRow.job.in_(unfinished), PointRow.value.is_(None))
+        with self._database.reading() as session:
+            self._gaps.update(map(JobId, session.scalars(query.distinct())))
+
+    def may_end_in_gap(self, job: JobId) -> bool:
+        """Whether a job may have a series that ends with no finite number; asks no database.
+
+        True for jobs that had such a point, if this process stored it or has recalled it.
+        """
+        return job in self._gaps
 
     def add(self, job: JobId, points: Sequence[Point]) -> None:
         """Store further points of a job, in order of their steps."""
         if not points:
             return
+        if any(point.value is None for point in points):
+            self._gaps.add(job)
         with self._database.transaction() as session:
             session.add_all(
                 PointRow(

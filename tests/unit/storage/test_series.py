@@ -173,3 +173,16 @@ def test_the_first_nan_of_a_long_series_outlives_its_thinning(state):
         series.add(job, [point(step, 1.0 if step < 40 else None)])
     (first,) = series.not_finite(job)
     assert first.step == 40
+
+
+def test_what_has_lost_its_number_is_known_at_once_and_after_a_restart(state):
+    job, other = add_job(state, "wsjob-a"), add_job(state, "wsjob-b")
+    for each in (job, other):
+        state.series.add(each, [point(1, 1.0)])
+    assert not state.series.may_end_in_gap(job)
+    state.series.add(job, [point(2, None)])
+    restarted = SeriesRepository(state.database)
+    restarted.recall()
+    for series in (state.series, restarted):
+        assert series.may_end_in_gap(job)
+        assert not series.may_end_in_gap(other)
