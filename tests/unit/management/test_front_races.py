@@ -21,7 +21,6 @@ from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
     consumes,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -215,16 +214,17 @@ class FrontRaces(RuleBasedStateMachine):
             self.served.append(Served(connection, "", whose))
             connection.setblocking(False)
 
-    @precondition(lambda self: self.served)
+    # No precondition asks for what has been accepted: that depends on the kernel's time.
     @rule(which=st.integers(0, 1 << 16))
     def read(self, which: int) -> None:
-        self.execute(self.served[which % len(self.served)])
+        if self.served:
+            self.execute(self.served[which % len(self.served)])
 
-    @precondition(lambda self: self.served)
     @rule(which=st.integers(0, 1 << 16))
     def hang_up(self, which: int) -> None:
-        self.served.pop(which % len(self.served)).socket.close()
-        self.has_hung_up = True
+        if self.served:
+            self.served.pop(which % len(self.served)).socket.close()
+            self.has_hung_up = True
 
     def execute(self, served: Served) -> None:
         """Execute the calls that a service has got by now."""
