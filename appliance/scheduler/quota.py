@@ -96,14 +96,14 @@ class Rooms:
     def admits(
         self, job: PendingJob, *, already_held: int = 0, groups_already_held: int = 0
     ) -> bool:
-        """Whether a job's session may start it, apart from what is free.
+        """Whether nobody holds a job back and its session may start it, apart from what is free.
 
         Args:
             job: The job.
             already_held: Systems that its workflow holds for it and that are counted already.
             groups_already_held: The same of node groups.
         """
-        if not self.admits_driver(job):
+        if self.is_stopped or job.is_held or not self.admits_driver(job):
             return False
         groups = job.num_node_groups - groups_already_held
         if groups > 0 and groups > self.groups_left(job.session):
@@ -120,7 +120,7 @@ class Rooms:
         return self.driver_bytes + bytes_of(job) <= self.driver_bytes_most
 
     def open_slots(self, queue: JobQueue) -> NDArray[np.bool_]:
-        """Return, for each slot of the queue, whether nobody holds it back and `admits` holds."""
+        """Return `admits` for each slot of the queue."""
         size = len(queue)
         if self.is_stopped:
             return np.zeros(size, np.bool_)

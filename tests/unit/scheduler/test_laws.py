@@ -15,6 +15,7 @@ from appliance.scheduler.cycle import run_cycle
 from appliance.scheduler.fair_share import Account
 from appliance.scheduler.policy import EASY, Policy
 from appliance.scheduler.queue import JobQueue, PendingJob
+from appliance.scheduler.quota import Rooms
 from appliance.scheduler.run_time import Basis, Estimate
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant, SessionQuota
 from tests.support.scheduling import GIB, execute, management_node, systems
@@ -352,3 +353,54 @@ def test_a_promise_is_kept_when_limits_are(jobs, policy):
     assert len(cluster.started) == len(jobs)
     for job, promised in cluster.promised.items():
         assert cluster.started[job] <= promised
+
+
+@st.composite
+def sessions_with_limits(draw):
+    some = st.one_of(st.none(), st.integers(0, 3))
+    return [
+        SessionQuota(
+            name=name,
+            num_systems=draw(some),
+            borrow_limit=draw(some),
+            max_node_groups=draw(some),
+            max_executes=draw(some),
+            max_compiles=draw(some),
+            is_paused=draw(st.booleans()),
+        )
+        for name in draw(st.sets(st.sampled_from(SESSIONS)))
+    ]
+
+
+@st.composite
+def jobs_of_any_type(draw, index):
+    job_type = draw(st.sampled_from(list(JobType)))
+    memory = st.integers(0, 3).map(lambda gib: gib * GIB)
+    return PendingJob(
+        id=JobId(f"j{index}"),
+        type=job_type,
+        sequence=index,
+        priority=299,
+        num_systems=draw(st.integers(0, 3)),
+        reserve_systems=draw(st.integers(0, 1)),
+        num_node_groups=draw(st.integers(0, 2)),
+        pods=draw(
+            st.sampled_from([(), (PodDemand(role="management", memory_bytes=draw(memory)),)])
+        ),
+        session=draw(st.sampled_from((*SESSIONS, "elsewhere"))),
+        is_lookup=job_type is JobType.COMPILE and draw(st.booleans()),
+        held_by=draw(st.sampled_from(("", "", "ada"))),
+        after=draw(st.sampled_from([(), (), (JobId("j0"),)])),
+    )
+
+
+@given(clusters(), sessions_with_limits(), st.data())
+def test_the_whole_queue_is_held_against_limits_as_each_of_its_jobs_is(snapshot, quotas, data):
+    jobs = [data.draw(jobs_of_any_type(index)) for index in range(data.draw(st.integers(0, 8)))]
+    stopped = data.draw(st.sampled_from(("", "", "", "the disk is full")))
+    rooms, queue = Rooms(replace(snapshot, sessions=tuple(quotas), stopped=stopped)), JobQueue(jobs)
+    for job in data.draw(st.lists(st.sampled_from(jobs), max_size=3)) if jobs else []:
+        rooms.charge(job.session, job.type, job.num_systems, job.num_node_groups)
+        if job.type is JobType.DRIVER:
+            rooms.charge_driver(job)
+    assert rooms.open_slots(queue).tolist() == [rooms.admits(job) for job in queue.jobs]
