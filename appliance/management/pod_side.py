@@ -36,10 +36,6 @@ class PodSide:
     nodes: NodePool | None = None
     kubernetes: KubernetesSide | None = None
 
-    def held_from_start(self, job: JobRecord) -> str:
-        """Return what holds a new job that nobody else holds; empty for nothing."""
-        return self.kubernetes.held_from_start(job) if self.kubernetes is not None else ""
-
     def namespace_of(self, job: JobRecord | JobLine) -> str:
         """Return the Kubernetes namespace that a job is in; empty if it is in none."""
         return self.kubernetes.namespace_of(job) if self.kubernetes is not None else ""

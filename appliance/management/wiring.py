@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from appliance.management.access.allowances import Allowances
+from appliance.management.access.authorization import WriteBatched
 from appliance.management.access.single_sign_on import SingleSignOn, open_single_sign_on
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.background_services import BackgroundServices
@@ -15,6 +16,7 @@ from appliance.management.cluster.inventory import Inventory, set_up_cluster, th
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.cluster.system_service import SystemService
 from appliance.management.foundation import Foundation
+from appliance.management.job_listeners import JobListeners
 from appliance.management.jobs.driver_restarts import DriverRestarts
 from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.job_edits import JobEdits
@@ -29,8 +31,10 @@ from appliance.management.options.settings_by_group import DAY_SECONDS, KeepingO
 from appliance.management.pod_side import PodSide
 from appliance.management.pods.pod_planner import PodPlanner
 from appliance.management.pods.pod_specs import PodEnvironment
+from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.messages import Stops, Wake, Write
 from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
-from appliance.management.reconciler.transition_effects import Hooks
+from appliance.management.reconciler.world import make_world
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.management.services import Services
@@ -104,7 +108,7 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
         runtime_dir=pods.launcher.runtime_dir,
         nodes=pods.nodes,
     )
-    reconciler = Reconciler(
+    world = make_world(
         mailbox=foundation.mailbox,
         state=state,
         launcher=pods.launcher,
@@ -113,27 +117,28 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
         watch=foundation.watch,
         clock=clock,
         model=model,
-        options=ReconcilerOptions(
-            policy=_policy(foundation),
+        policy=_policy(foundation),
+        listener=JobListeners(
+            restarts=services.driver_restarts,
+            traces=background.job_traces,
+            wsjobs=pods.kubernetes.jobs if pods.kubernetes is not None else None,
+        ),
+        requeues_disrupted=pods.requeues_disrupted,
+    )
+    reconciler = Reconciler(
+        world,
+        ReconcilerOptions(
             lease_seconds=options.queue.lease_seconds,
             history_seconds=options.keeping.history_seconds,
             on_lost=end_at_once,
             on_refused=start_again,
-            hooks=Hooks(
-                pod_lost=services.driver_restarts.pod_lost,
-                last_words=services.driver_restarts.last_words,
-                script_ended=services.driver_restarts.script_ended,
-                held_from_start=pods.held_from_start,
-                job_ended=background.job_ended,
-            ),
-            requeues_disrupted=pods.requeues_disrupted,
         ),
     )
     storage_watch = StorageWatch(
         options.data_dir,
         DiskReserve(num_bytes=options.keeping.disk_reserve_bytes),
         sqlite_path(options.data_dir, options.keeping.database),
-        foundation.mailbox.stop_admissions,
+        lambda reason: foundation.mailbox.post(Stops(reason=reason)),
     )
     return Wired(
         services=services,
@@ -149,7 +154,7 @@ def _make_model(foundation: Foundation, pods: PodSide) -> ClusterModel:
     foundation.state.sessions.ensure()
     model = ClusterModel(foundation.state, nodes.launcher.nodes if nodes else None)
     set_up_cluster(model, options.cluster, options.num_systems)
-    model.on_change(foundation.mailbox.reschedule)
+    model.on_change(lambda: foundation.mailbox.post(Wake()))
     if nodes is not None:
         nodes.on_change(model.reload)
     return model
@@ -183,7 +188,7 @@ def _make_services(
         state=state,
         watch=foundation.watch,
         access=access,
-        gate=Gate(access, state, mailbox.write, Allowances(clock), exports),
+        gate=Gate(access, state, _writing(mailbox), Allowances(clock), exports),
         trusted_proxies=options.trust.proxies,
         jobs=jobs,
         lists=JobLists(state=state),
@@ -218,6 +223,11 @@ def _make_services(
         estimates=Estimates(),
         single_sign_on=_make_single_sign_on(foundation, place),
     )
+
+
+def _writing(mailbox: Mailbox) -> WriteBatched:
+    """Return what has the reconciler write something with whatever else it writes."""
+    return lambda write, committed: mailbox.post(Write(write=write, committed=committed))
 
 
 def _make_single_sign_on(foundation: Foundation, place: Place) -> SingleSignOn | None:

@@ -1,7 +1,6 @@
 """Management over a Kubernetes API server: all but the listeners and the programs of pods."""
 
 import contextlib
-from dataclasses import replace
 from pathlib import Path
 
 from appliance.cluster.kubernetes.options import OnDrain
@@ -26,10 +25,12 @@ from appliance.management.kubernetes.wscsystems import WscSystems
 from appliance.management.kubernetes.wsjobs import JobServices
 from appliance.management.pods.pod_planner import PlannedPods
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.messages import Submitted, Wake
 from appliance.management.reconciler.reconciler import Reconciler
-from appliance.management.reconciler.transition_effects import Hooks
+from appliance.management.reconciler.world import make_world
+from appliance.scheduler.policy import Policy
 from tests.support.management import make_model, opened_state
-from tests.support.reconciling import SilentCoordinators, reconciler_options
+from tests.support.reconciling import Listener, SilentCoordinators, reconciler_options
 
 
 class KubeHarness:
@@ -43,7 +44,7 @@ class KubeHarness:
         self.wsjobs = NamespacedJobs(api, options, state, clock)
         self.launcher = self.wsjobs.launcher
         self.watch = JobWatch()
-        self.reconciler = Reconciler(
+        world = make_world(
             mailbox=self.mailbox,
             state=state,
             launcher=self.launcher,
@@ -52,17 +53,16 @@ class KubeHarness:
             watch=self.watch,
             clock=clock,
             model=model,
-            options=replace(
-                reconciler_options(),
-                hooks=Hooks(
-                    pod_lost=restarts.pod_lost,
-                    script_ended=restarts.script_ended,
-                    held_from_start=self.wsjobs.held_from_start,
-                ),
-                requeues_disrupted=options.on_drain is OnDrain.REQUEUE,
+            policy=Policy(),
+            listener=Listener(
+                restarts=restarts,
+                pod_lost=restarts.pod_lost,
+                held_from_start=self.wsjobs.held_from_start,
             ),
+            requeues_disrupted=options.on_drain is OnDrain.REQUEUE,
         )
-        model.on_change(self.mailbox.reschedule)
+        self.reconciler = Reconciler(world, reconciler_options())
+        model.on_change(lambda: self.mailbox.post(Wake()))
         self.jobs = JobService(
             state,
             self.mailbox,
@@ -106,7 +106,7 @@ class KubeHarness:
     def submit(self, new):
         """Keep a job and hand it to the reconciler, as the submission service does."""
         record = self.state.jobs.create(new)
-        self.mailbox.submit(record)
+        self.mailbox.post(Submitted(record=record))
         self.watch.tell(Topic.JOB, record.id)  # as servicers do with the audit record
         return record.id
 

@@ -2,8 +2,10 @@
 
 import queue
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ from appliance.management.jobs.queue_view import QueueService
 from appliance.management.pods.coordinators import Coordinators
 from appliance.management.pods.pod_planner import PlannedPods
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.messages import Submitted, Wake, Write
 from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
-from appliance.management.reconciler.transition_effects import Hooks
+from appliance.management.reconciler.world import make_world
 from appliance.scheduler.policy import Policy
 from tests.support.management import make_model, opened_state
 
@@ -105,15 +108,30 @@ class SilentCoordinators(Coordinators):
 def reconciler_options(**changes: Any) -> ReconcilerOptions:
     """Return options of a reconciler that nobody but the test listens to."""
     settings = {
-        "policy": Policy(),
         "lease_seconds": 30,
         "history_seconds": None,
         "on_lost": lambda: None,
         "on_refused": lambda: None,
-        "hooks": Hooks(),
-        "requeues_disrupted": False,
     }
     return ReconcilerOptions(**{**settings, **changes})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """Lets new jobs start, and has nobody hear of jobs that end."""
+
+    restarts: DriverRestarts
+    pod_lost: Callable[..., str] = lambda *_: ""
+    held_from_start: Callable[..., str] = lambda _: ""
+
+    def last_words(self, driver):
+        return ""
+
+    def script_ended(self, driver, how):
+        self.restarts.script_ended(driver, how)
+
+    def job_ended(self, job):
+        pass
 
 
 def one_pod(job):
@@ -150,7 +168,7 @@ class Harness:
         self.jobs = JobService(
             state, self.mailbox, "", compile_root=Path("/nowhere"), watch=self.watch
         )
-        self.reconciler = Reconciler(
+        world = make_world(
             mailbox=self.mailbox,
             state=state,
             launcher=self.launcher,
@@ -159,18 +177,13 @@ class Harness:
             watch=self.watch,
             clock=state.clock,
             model=model,
-            options=reconciler_options(
-                policy=policy or Policy(),
-                on_lost=on_lost,
-                on_refused=on_refused,
-                hooks=Hooks(
-                    pod_lost=pod_lost,
-                    script_ended=DriverRestarts(state, self.mailbox).script_ended,
-                ),
-                requeues_disrupted=requeues_disrupted,
-            ),
+            policy=policy or Policy(),
+            listener=Listener(restarts=DriverRestarts(state, self.mailbox), pod_lost=pod_lost),
+            requeues_disrupted=requeues_disrupted,
         )
-        model.on_change(self.mailbox.reschedule)
+        options = reconciler_options(on_lost=on_lost, on_refused=on_refused)
+        self.reconciler = Reconciler(world, options)
+        model.on_change(lambda: self.mailbox.post(Wake()))
         self.sessions = SessionService(state, model)
         self.edits = JobEdits(state, self.jobs, self.mailbox)
         self.queue = QueueService(state, self.mailbox, model, self.sessions)
@@ -178,7 +191,7 @@ class Harness:
     def submit(self, new):
         """Keep a job and hand it to the reconciler, as the submission service does."""
         record = self.state.jobs.create(new)
-        self.mailbox.submit(record)
+        self.mailbox.post(Submitted(record=record))
         return record.id
 
     def is_queued(self, job):
@@ -191,14 +204,14 @@ class Harness:
                 return
             self.state.clock.advance(_TURN_SECONDS)
             committed = Future()
-            self.mailbox.write(lambda: None, committed)
+            self.mailbox.post(Write(write=lambda: None, committed=committed))
             committed.result(timeout=_SECONDS)
         raise AssertionError(f"{condition} does not hold after {_MOST_TURNS} turns")
 
     def advance(self, seconds):
         """Let time pass; what is due then is done in the next turn."""
         self.state.clock.advance(seconds)
-        self.mailbox.reschedule()
+        self.mailbox.post(Wake())
 
 
 @contextmanager

@@ -21,6 +21,9 @@ _OWN_LOGS = ("management.log", "fork-server.log")
 class BackgroundServices:
     """All of them.
 
+    Attributes:
+        job_traces: Traces jobs that have ended.
+
     Args:
         state: The appliance's database.
         data_dir: Holds the jobs' directories and the appliance's own logs.
@@ -46,21 +49,17 @@ class BackgroundServices:
         self._notifier = Notifier(state, notify, self._messengers.send, page_of)
         own_logs = tuple(data_dir / name for name in _OWN_LOGS)
         self._log_retention = LogRetention(state, data_dir / "jobs", own_logs, log_limits)
-        self._job_traces = JobTraces(state)
+        self.job_traces = JobTraces(state)
 
     def start(self) -> None:
         """Begin."""
         self._notifier.start()
         self._log_retention.start()
 
-    def job_ended(self, job: JobId) -> None:
-        """Take note that a job has ended; waits for nothing."""
-        self._job_traces.job_ended(job)
-
     def close(self) -> None:
         """Stop; unsent notifications stay in the database, unsent traces are sent."""
         self._log_retention.close()
         self._notifier.close()
         self._messengers.close()
-        self._job_traces.close()
+        self.job_traces.close()
         stop_tracing()

@@ -14,6 +14,7 @@ import datetime as dt
 import socket
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 from appliance.core.cluster.jobs import JobType, Phase
@@ -22,6 +23,7 @@ from appliance.core.errors import ConflictError
 from appliance.core.ids import JobId
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.messages import Happened, Write
 from appliance.management.store.state import State
 from appliance.wire.requests.submissions import Submission
 
@@ -116,7 +118,7 @@ class ArtifactDirectories:
         message = f"{why} in {job.artifact_dir_of_client}: the results may be another program's."
         if not job.phase.is_terminal:
             end = machine.EndRequested(phase=Phase.FAILED, message=f"{message} {_ADVICE}")
-            self._mailbox.post(job.id, end)
+            self._mailbox.post(Happened(job=job.id, event=end))
             return
         event = EventRecord(
             job=job.id,
@@ -127,7 +129,8 @@ class ArtifactDirectories:
             is_warning=True,
         )
         # Not in this batch, which the refusal of the new job undoes.
-        self._mailbox.write(lambda: self._state.jobs.add_event(event), Future())
+        keep = partial(self._state.jobs.add_event, event)
+        self._mailbox.post(Write(write=keep, committed=Future()))
 
     def _now(self) -> dt.datetime:
         return self._state.clock.now()

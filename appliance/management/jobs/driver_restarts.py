@@ -29,6 +29,7 @@ from appliance.core.pods.end_cause import EndCause
 from appliance.core.queries.job_filter import JobFilter
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.messages import Happened
 from appliance.management.store.state import State
 
 _RESTARTS = (RESTART_EVENT, PREEMPTED_EVENT, DISRUPTED_RESTART_EVENT)
@@ -132,7 +133,7 @@ class DriverRestarts:
         end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
         for job in self._state.jobs.list(JobFilter(workflow=driver.workflow, uid=driver.user.uid)):
             if job.id != driver.id:
-                self._mailbox.post(job.id, end)
+                self._mailbox.post(Happened(job=job.id, event=end))
 
     def _decide(
         self, driver: JobRecord, starts: _Starts, losses: Losses, *, exit_code: int

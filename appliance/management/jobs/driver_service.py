@@ -40,8 +40,8 @@ from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import driver_requirements
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.jobs.program_check import ProgramCheck, check_program
-from appliance.management.reconciler.live_jobs import wait_until_committed
-from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.mailbox import Mailbox, wait_until_committed
+from appliance.management.reconciler.messages import Arrived, ArrivedTogether
 from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
 from appliance.wire.requests.submissions import check_job_labels
@@ -192,15 +192,16 @@ class DriverService:
         """Submit a driver to the reconciler's next turn."""
         new = self._new_job(submission)
         self._take_places([new.id], submission.user)
-        store = partial(self._store, new, submission.spec)
-        self._mailbox.take_in(new.id, partial(copy_context().run, store), committed)
+        store = partial(copy_context().run, self._store, new, submission.spec)
+        self._mailbox.post(Arrived(job=new.id, store=store, committed=committed))
 
     def _hand_over_together(self, members: Sequence[DriverSubmission], committed: Awaited) -> None:
         """Submit drivers of one user to the reconciler's next turn, all or none."""
         news = [self._new_job(member) for member in members]
         self._take_places([new.id for new in news], members[0].user)
-        store = partial(self._store_all, list(zip(news, members, strict=True)))
-        self._mailbox.take_in_together(partial(copy_context().run, store), committed)
+        pairs = list(zip(news, members, strict=True))
+        store = partial(copy_context().run, self._store_all, pairs)
+        self._mailbox.post(ArrivedTogether(store=store, committed=committed))
 
     def _store_all(self, members: Sequence[tuple[NewJob, DriverSubmission]]) -> list[JobRecord]:
         try:

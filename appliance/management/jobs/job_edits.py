@@ -15,6 +15,7 @@ from appliance.core.errors import ConflictError, StaleError
 from appliance.core.ids import JobId
 from appliance.management.jobs.job_service import JobService
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.messages import Reprioritised
 from appliance.management.store.state import State
 from appliance.wire.requests.submissions import check_label_changes, parse_priority
 
@@ -129,8 +130,8 @@ class JobEdits:
         self._mailbox.hold_back(job, "", stops=True)
 
     def _follow(self, record: JobRecord, priority: int) -> None:
-        self._mailbox.reprioritise(record.id, priority)
+        self._mailbox.post(Reprioritised(job=record.id, priority=priority))
         for member in self._jobs.of_workflow(record):
             if member.id != record.id:
                 self._state.jobs.set_priority(member.id, priority)
-                self._mailbox.reprioritise(member.id, priority)
+                self._mailbox.post(Reprioritised(job=member.id, priority=priority))

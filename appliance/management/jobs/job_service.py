@@ -20,6 +20,12 @@ from appliance.management.jobs.run_sessions import RunSessions
 from appliance.management.jobs.submitted_requests import SubmittedRequests
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.messages import (
+    Happened,
+    Registered,
+    Reprioritised,
+    WantsCompile,
+)
 from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
 from appliance.scheduler.waiting.wait_reasons import Wait
@@ -207,7 +213,8 @@ class JobService:
         record = self.load(job)
         if record.type.is_sdk and message in NO_REASONS:
             message = _unsaid_end(phase, self.warnings(job))
-        self._mailbox.post(job, machine.EndRequested(phase=phase, message=message))
+        end = machine.EndRequested(phase=phase, message=message)
+        self._mailbox.post(Happened(job=job, event=end))
 
     def cancel(self, job: JobId, why: str) -> None:
         """Cancel a job from outside its client; with a driver, the jobs of its script too.
@@ -225,12 +232,12 @@ class JobService:
             raise ConflictError(f"Job {job} is {record.phase.value} already.")
         message = f"{FROM_OUTSIDE}: {why}"
         end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
-        self._mailbox.post(job, end)
+        self._mailbox.post(Happened(job=job, event=end))
         if record.type is not JobType.DRIVER:
             return
         for member in self.of_workflow(record):
             if member.id != job:
-                self._mailbox.post(member.id, end)
+                self._mailbox.post(Happened(job=member.id, event=end))
 
     def finalize_compile(self, job: JobId, artifact_dir: str) -> None:
         """Store where a compile job left its artifacts; the job is then done.
@@ -249,7 +256,7 @@ class JobService:
         if artifact_dir:
             found = ArtifactStore(self._compile_root, record.user.uid).of_user(artifact_dir)
             self._state.jobs.set_artifact_dir(job, str(found))
-        self._mailbox.post(job, machine.CompileFinalized())
+        self._mailbox.post(Happened(job=job, event=machine.CompileFinalized()))
 
     def delete(self, job: JobId) -> None:
         """Forget a job that has ended."""
@@ -285,7 +292,7 @@ class JobService:
             raise ConflictError(f"Job {job} is {record.phase.value}; its priority is history.")
         for member in self.of_workflow(record):
             self._state.jobs.set_priority(member.id, priority)
-            self._mailbox.reprioritise(member.id, priority)
+            self._mailbox.post(Reprioritised(job=member.id, priority=priority))
         return priority
 
     def coordinator_registered(
@@ -299,7 +306,7 @@ class JobService:
             committed: Resolved after the commit; None if nobody waits.
         """
         self.load(job)
-        self._mailbox.register(job, address, committed)
+        self._mailbox.post(Registered(job=job, address=address, committed=committed))
 
     def reported(
         self,
@@ -347,7 +354,8 @@ class JobService:
         """
         if self.load(job).type is not JobType.COMPILE:
             raise UserError(f"Job {job} is no compile job.")
-        self._mailbox.request_compile(job, num_systems=num_systems, is_cached=is_cached)
+        wanted = WantsCompile(job=job, num_systems=num_systems, is_cached=is_cached)
+        self._mailbox.post(wanted)
 
     def may_compile(self, job: JobId) -> bool:
         """Whether a compile job has what compiling takes.

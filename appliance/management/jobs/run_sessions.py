@@ -10,6 +10,7 @@ from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId
 from appliance.files.profiles import find_profile, find_wafer_picture
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.messages import Wake
 from appliance.management.store.state import State
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 
@@ -42,9 +43,9 @@ class RunSessions:
         )
         if session.ended_at is not None:
             book.complete(job.id, progress)
-            self._mailbox.reschedule()
+            self._mailbox.post(Wake())
         elif book.note(job.id, progress):
-            self._mailbox.reschedule()
+            self._mailbox.post(Wake())
 
     def now_seconds(self) -> float:
         """Return the time that progress is told for, since the epoch."""

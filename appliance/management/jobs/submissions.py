@@ -21,6 +21,7 @@ from appliance.management.jobs.artifact_directories import ArtifactDirectories
 from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.repeated_calls import RepeatedCalls, digest_of
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.messages import Arrived, Holds, Releases
 from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
 from appliance.management.store.versions import CLIENT_BUILDS, SERVED_RELEASES
@@ -144,9 +145,9 @@ class SubmissionService:
             request_digest=digest_of(submission, caller),
             client_release=caller.client_release,
         )
-        store = partial(self._store, new, submission, caller, written_at)
         # It keeps the job's place in a trace too, which is below the call that is served here.
-        self._mailbox.take_in(job, partial(copy_context().run, store), committed)
+        store = partial(copy_context().run, self._store, new, submission, caller, written_at)
+        self._mailbox.post(Arrived(job=job, store=store, committed=committed))
 
     def _limited(self, submission: Submission, caller: Caller) -> Submission:
         """Return a submission with the limit of its run, if that is shorter than its own."""
@@ -205,24 +206,24 @@ class SubmissionService:
         )
         self._state.leases.grant(workflow, seconds=seconds or self._options.lease_seconds)
         if reserve:
-            self._mailbox.hold(workflow)
+            self._mailbox.post(Holds(workflow=workflow))
         return workflow
 
     def release_workflow(self, workflow: WorkflowId) -> None:
         """Give up what a workflow reserved, and its lease."""
         self._state.workflows.release(workflow)
         self._state.leases.end(workflow)
-        self._mailbox.release(workflow)
+        self._mailbox.post(Releases(workflow=workflow))
 
     def reserve_for(self, job: JobRecord) -> None:
         """Let the workflow of a job retain what its jobs get; raises `NotFoundError`."""
         self._state.workflows.reserve(job.workflow)
-        self._mailbox.hold(job.workflow)
+        self._mailbox.post(Holds(workflow=job.workflow))
 
     def release_for(self, job: JobRecord) -> None:
         """Let the workflow of a job release what it retains; raises `NotFoundError`."""
         self._state.workflows.release(job.workflow)
-        self._mailbox.release(job.workflow)
+        self._mailbox.post(Releases(workflow=job.workflow))
 
     def session_of(self, wanted: str, caller: Caller) -> str:
         """Return the session of a caller's job.

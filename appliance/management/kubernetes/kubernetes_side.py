@@ -110,6 +110,10 @@ class Candidacy:
 class KubernetesSide:
     """The launcher and the objects that show jobs and systems.
 
+    Attributes:
+        jobs: The wsjobs.
+        launcher: Launches their pods.
+
     Args:
         candidacy: Knows the cluster; leads.
         state: The appliance's database.
@@ -118,22 +122,18 @@ class KubernetesSide:
 
     def __init__(self, candidacy: Candidacy, state: State, clock: Clock) -> None:
         self._api, self._options, self._clock = candidacy.api, candidacy.options, clock
-        self._jobs = NamespacedJobs(self._api, self._options, state, clock)
-        self.launcher = self._jobs.launcher
+        self.jobs = NamespacedJobs(self._api, self._options, state, clock)
+        self.launcher = self.jobs.launcher
         self._systems: WscSystems | None = None
         self._unmapped: UnmappedWsJobs | None = None
 
-    def held_from_start(self, job: JobRecord) -> str:
-        """Return what holds a new job that nobody else holds; empty for nothing."""
-        return self._jobs.held_from_start(job)
-
     def namespace_of(self, job: JobRecord | JobLine) -> str:
         """Return where the wsjob of a job is, or will be; empty once it is gone."""
-        return self._jobs.namespace_of(job)
+        return self.jobs.namespace_of(job)
 
     def may_start(self, job: JobId) -> bool:
         """Whether the pods of a job have been let start."""
-        return self._jobs.launcher.may_start(job)
+        return self.jobs.launcher.may_start(job)
 
     @property
     def requeues_disrupted(self) -> bool:
@@ -159,9 +159,9 @@ class KubernetesSide:
         self._systems = WscSystems(
             self._api, inventory, systems, self._clock, labels=self._options.object_labels
         )
-        listen(self._jobs.look_at)
+        listen(self.jobs.look_at)
         listen(self._systems.look)
-        self._jobs.start(services)
+        self.jobs.start(services)
         self._systems.start()
         if self._options.tell_unmapped and self._options.sessions:
             self._unmapped = UnmappedWsJobs(self._api, self._options, self._clock)
@@ -172,4 +172,4 @@ class KubernetesSide:
         for part in (self._unmapped, self._systems):
             if part is not None:
                 part.close()
-        self._jobs.close()
+        self.jobs.close()

@@ -1,44 +1,44 @@
-"""The jobs that have not ended, as the reconciler has them in memory."""
+"""The jobs that have not ended, as the reconciler has them in memory: the one table of them.
 
-import logging
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+A job is a frozen value: each change puts another one in its place, and an event that fails puts the
+one from before back. Other threads see what is committed: the records of `JobRepository`.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
-from appliance.core.errors import ClusterError
+from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.pods.end_cause import EndCause
-from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.scheduling.run_progress import ProgressBook
 from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
-from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.snapshot import Grant
-from appliance.scheduler.waiting.wait_reasons import Wait
-
-logger = logging.getLogger(__name__)
-
-_COMMIT_SECONDS = 10.0
-_STORY_EVENTS = 20
-
-Committed = TypeVar("Committed")
 
 
-@dataclass(slots=True)
-class Live:
-    """A job that has not ended."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveJob:
+    """A job that has not ended.
 
-    state: machine.JobState
-    job: JobRecord
+    Attributes:
+        record: Its record, as the present turn leaves it.
+        run: What the job machine decides by.
+        grant: What it holds; None while it waits.
+    """
+
+    record: JobRecord
+    run: machine.JobState
     grant: Grant | None = None
+
+    @property
+    def id(self) -> JobId:
+        """The job's id."""
+        return self.record.id
 
 
 class LiveJobs:
-    """The unfinished jobs, and which of them hold a grant.
+    """The table of the jobs that have not ended, and which of them hold a grant.
 
     Args:
         progress: How far running jobs are.
@@ -46,34 +46,28 @@ class LiveJobs:
 
     def __init__(self, progress: ProgressBook) -> None:
         self._progress = progress
-        self._jobs: dict[JobId, Live] = {}
-        self._holders: dict[JobId, Live] = {}
+        self._jobs: dict[JobId, LiveJob] = {}
+        self._holders: dict[JobId, Grant] = {}
 
     def __contains__(self, job: JobId) -> bool:
         return job in self._jobs
 
-    def __getitem__(self, job: JobId) -> Live:
+    def __getitem__(self, job: JobId) -> LiveJob:
         return self._jobs[job]
 
-    def find(self, job: JobId) -> Live | None:
+    def find(self, job: JobId) -> LiveJob | None:
         """Return a job; None if it has ended or never was."""
         return self._jobs.get(job)
 
-    def add(self, live: Live) -> None:
-        """Take a job in; one that has a grant holds it."""
-        self._jobs[live.job.id] = live
+    def put(self, live: LiveJob) -> LiveJob:
+        """Keep a job as it is now, in place of what it was; one that has a grant holds it."""
+        job = live.record.id
+        self._jobs[job] = live
         if live.grant is not None:
-            self._holders[live.job.id] = live
-
-    def hold(self, live: Live) -> None:
-        """Record that a job holds its grant from now on."""
-        self._holders[live.job.id] = live
-
-    def give_back(self, live: Live) -> None:
-        """Note that a job holds nothing any more."""
-        self._holders.pop(live.job.id, None)
-        self._progress.forget(live.job.id)
-        live.grant = None
+            self._holders[job] = live.grant
+        elif self._holders.pop(job, None) is not None:
+            self._progress.forget(job)
+        return live
 
     def remove(self, job: JobId) -> None:
         """Forget a job, and what it holds."""
@@ -83,72 +77,29 @@ class LiveJobs:
 
     def workflows(self) -> Iterator[WorkflowId]:
         """Yield the workflow of each job."""
-        return (live.job.workflow for live in self._jobs.values())
+        return (live.record.workflow for live in self._jobs.values())
 
-    def held(self) -> Iterator[Grant | None]:
+    def held(self) -> Iterator[Grant]:
         """Yield what each job holds that holds something."""
-        return (live.grant for live in self._holders.values())
+        return iter(self._holders.values())
 
     def grants(self) -> Iterator[Grant]:
-        """Yield what each job holds, as the scheduler sees it."""
-        for live in self._holders.values():
-            if live.grant is not None:
-                grant = live.grant
-                progress, completed = (
-                    self._progress.find(grant.job),
-                    self._progress.completed(grant.job),
-                )
-                if progress is not None or completed is not None:
-                    grant = replace(grant, progress=progress, completed=completed)
-                yield replace(grant, is_ending=True) if live.state.is_ending else grant
+        """Return what each job holds, as the scheduler sees it."""
+        return map(self._seen, self._holders.values())
+
+    def _seen(self, grant: Grant) -> Grant:
+        progress, completed = self._progress.find(grant.job), self._progress.completed(grant.job)
+        if progress is not None or completed is not None:
+            grant = replace(grant, progress=progress, completed=completed)
+        is_ending = self._jobs[grant.job].run.is_ending
+        return replace(grant, is_ending=True) if is_ending else grant
 
 
-@contextmanager
-def answering(answer: "Future[Admit | Reject | Wait]") -> Iterator[None]:
-    """Set an exception on the awaited answer and raise it again."""
-    try:
-        yield
-    except BaseException as error:
-        answer.set_exception(error)
-        raise
-
-
-def granted(live: Live) -> JobRecord:
+def granted(live: LiveJob) -> JobRecord:
     """Return a job's record with its grant."""
     if live.grant is None:
-        return live.job
-    return live.job.changed({"systems": live.grant.systems, "holding": holding_of(live.grant)})
-
-
-def limit_of(live: Live | None) -> float:
-    """Return for how many seconds a job may hold its resources; 0 if nothing is said."""
-    return 0.0 if live is None else live.job.requirements.limit_seconds or 0.0
-
-
-def reprioritise(live: Live, priority: int) -> None:
-    """Change the priority by which a job is queued again, and by which it may be preempted."""
-    live.job = replace(live.job, priority=priority)
-    if live.grant is not None:
-        live.grant = replace(live.grant, priority=priority)
-
-
-def log_unexpected(
-    job: JobRecord, state: machine.JobState, event: machine.Event, story: Sequence[EventRecord]
-) -> None:
-    """Log that a job got an event that its state does not allow, with the job's history.
-
-    The job is not changed. It is a defect of the event's sender, or of the job machine.
-    """
-    logger.error(
-        "A job was told of something that its phase does not allow; it goes on as before",
-        extra={
-            "job": job.id,
-            "event": str(event),
-            "phase": state.phase.value,
-            "verdict": "" if state.verdict is None else state.verdict.phase.value,
-            "story": [f"{each.reason}: {each.message}" for each in story[-_STORY_EVENTS:]],
-        },
-    )
+        return live.record
+    return live.record.changed({"systems": live.grant.systems, "holding": holding_of(live.grant)})
 
 
 def lost_pod(job: JobRecord, reason: str) -> machine.PodExited:
@@ -161,16 +112,3 @@ def lost_pod(job: JobRecord, reason: str) -> machine.PodExited:
         reason=reason,
         cause=EndCause.NODE_LOST,
     )
-
-
-def pod_record(spec: PodSpec, node: str) -> PodRecord:
-    """Return a pod that is about to be launched."""
-    return PodRecord(name=spec.name, job=spec.job, role=spec.role, index=spec.index, node=node)
-
-
-def wait_until_committed(committed: "Future[Committed]", sentence: str, *, hint: str) -> Committed:
-    """Wait for a commit; raises `ClusterError` with a sentence after ten seconds."""
-    try:
-        return committed.result(timeout=_COMMIT_SECONDS)
-    except TimeoutError as error:
-        raise ClusterError(f"{sentence} within {_COMMIT_SECONDS:g} seconds.", hint=hint) from error

@@ -18,35 +18,32 @@ from functools import partial
 
 from appliance.cluster.launcher import (
     JobStopped,
-    Launcher,
     LauncherLost,
     LauncherTaken,
     PodExit,
     PodsWait,
 )
-from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import StaleWriterError
-from appliance.core.ids import JobId
-from appliance.management.changes.watch import JobWatch
-from appliance.management.cluster.cluster_model import ClusterModel
-from appliance.management.pods.coordinators import Coordinators
-from appliance.management.reconciler import inbox
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.admissions import Admissions
-from appliance.management.reconciler.launching import Launching, PlanPods
-from appliance.management.reconciler.live_jobs import LiveJobs, answering
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.pod_reports import PodEvents
-from appliance.management.reconciler.reminders import Reminders
-from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
-from appliance.management.reconciler.scheduling.reservations import Reservations
+from appliance.management.reconciler.admissions import run_cycle, take_request
+from appliance.management.reconciler.messages import (
+    Happened,
+    Message,
+    PodsLaunched,
+    Question,
+    Registered,
+    Wake,
+    Write,
+    awaited_of,
+    job_of,
+)
+from appliance.management.reconciler.pod_reports import go_on, launched, take_report
 from appliance.management.reconciler.timed_work import TimedWork
-from appliance.management.reconciler.transition_effects import Hooks, TransitionEffects
-from appliance.management.reconciler.turn import DatabaseOutage, Turn
-from appliance.management.store.state import State
-from appliance.scheduler.policy import Policy
+from appliance.management.reconciler.transitions import apply
+from appliance.management.reconciler.turn import DatabaseOutage
+from appliance.management.reconciler.world import World, guarded
 from appliance.storage.engine.write_failures import is_of_database
 
 logger = logging.getLogger(__name__)
@@ -56,10 +53,10 @@ STOP_MESSAGE = "the appliance was stopped while the job was running; submit it a
 _END_SECONDS = 10.0
 _RECONNECT_SECONDS = 120.0
 """gRPC's longest pause between two attempts to reach a management that was away for long."""
-_MAX_ITEMS = 1000
-"""Items of one turn at most, so that nobody waits long for the database."""
+_MAX_MESSAGES = 1000
+"""Messages of one turn at most, so that nobody waits long for the database."""
 
-_BUSY_ITEMS = 4
+_BUSY_MESSAGES = 4
 _DELAY_SHARE = 0.5
 _DELAY_SECONDS = 0.04
 """Group-commit delay after a busy turn: a share of what that one took, and at most so long. Each
@@ -71,174 +68,91 @@ class ReconcilerOptions:
     """How the reconciler works.
 
     Attributes:
-        policy: By which rules jobs are served.
         lease_seconds: Length of a lease that a job lacks when management starts.
         history_seconds: Jobs that ended longer ago, and events of systems from before, are
             forgotten; None keeps all.
         on_lost: Called once another management has taken over; nothing is moved any more, and the
             next management goes on from what is committed.
         on_refused: Called once the database takes writes again after it had refused a turn.
-        hooks: What others decide or want to know of jobs.
-        requeues_disrupted: Whether a job whose pod was taken away goes back into the queue, if it
-            can, in place of failing.
     """
 
-    policy: Policy
     lease_seconds: int
     history_seconds: float | None
     on_lost: Callable[[], None]
     on_refused: Callable[[], None]
-    hooks: Hooks
-    requeues_disrupted: bool
 
 
 class Reconciler:
     """Moves jobs from submission to their end.
 
     Args:
-        mailbox: Where everybody tells what has happened.
-        state: The appliance's database.
-        launcher: Where pods run.
-        coordinators: How a coordinator is told that its job ends.
-        plan_pods: Says which pods a job consists of.
-        watch: Told of every change.
-        clock: Times leases and grace periods.
-        model: What the cluster has and who may use how much.
+        world: What its thread works on; nobody else changes it.
         options: How it works.
     """
 
-    def __init__(
-        self,
-        *,
-        mailbox: Mailbox,
-        state: State,
-        launcher: Launcher,
-        coordinators: Coordinators,
-        plan_pods: PlanPods,
-        watch: JobWatch,
-        clock: Clock,
-        model: ClusterModel,
-        options: ReconcilerOptions,
-    ) -> None:
+    def __init__(self, world: World, options: ReconcilerOptions) -> None:
         self._options = options
-        self._inbox = mailbox.inbox
-        self._mailbox = mailbox
-        self._state = state
-        self._launcher = launcher
-        self._watch = watch
-        self._clock = clock
+        self._world = world
+        self._inbox = world.mailbox.inbox
         self._num_taken, self._turn_seconds = 0, 0.0
-        self._taken: list[inbox.Item] = []
-        self._jobs = LiveJobs(mailbox.progress)
-        self._turn = Turn(state.database, watch)
-        reminders = Reminders()
-        self._reservations = Reservations(state, model)
-        self._dispatcher = Dispatcher(model, options.policy, clock, self._jobs.grants)
-        self._launching = Launching(
-            launcher=launcher,
-            coordinators=coordinators,
-            plan_pods=plan_pods,
-            state=state,
-            mailbox=mailbox,
-            turn=self._turn,
-        )
-        self._transitions = TransitionEffects(
-            jobs=self._jobs,
-            turn=self._turn,
-            state=state,
-            dispatcher=self._dispatcher,
-            reservations=self._reservations,
-            reminders=reminders,
-            launching=self._launching,
-            clock=clock,
-            hooks=options.hooks,
-        )
-        self._pods = PodEvents(
-            jobs=self._jobs,
-            transitions=self._transitions,
-            launching=self._launching,
-            dispatcher=self._dispatcher,
-            reminders=reminders,
-            state=state,
-            clock=clock,
-            waits=mailbox.pod_waits,
-            requeues_disrupted=options.requeues_disrupted,
-        )
-        self._admissions = self._make_admissions(mailbox)
-        self._timed = TimedWork(
-            jobs=self._jobs,
-            turn=self._turn,
-            transitions=self._transitions,
-            reservations=self._reservations,
-            reminders=reminders,
-            state=state,
-            clock=clock,
-            history_seconds=options.history_seconds,
-        )
+        self._taken: list[Message] = []
+        self._timed = TimedWork(world, options.history_seconds)
         self._is_closing = threading.Event()
-        self._outage = DatabaseOutage(state.database, watch, self._inbox, self._is_closing)
-        self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
-
-    def _make_admissions(self, mailbox: Mailbox) -> Admissions:
-        return Admissions(
-            jobs=self._jobs,
-            turn=self._turn,
-            transitions=self._transitions,
-            dispatcher=self._dispatcher,
-            reservations=self._reservations,
-            state=self._state,
-            mailbox=mailbox,
-            watch=self._watch,
-            clock=self._clock,
+        self._outage = DatabaseOutage(
+            world.state.database, world.watch, self._inbox, self._is_closing
         )
+        self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
 
     def start(self) -> None:
         """Go on with what an earlier management left unfinished, then begin."""
-        self._dispatcher.remember(self._state.jobs.past_runs(self._dispatcher.history_start()))
-        unfinished = self._state.jobs.unfinished()
-        self._state.jobs.remember(unfinished)
-        self._state.leases.resume(
+        world, state = self._world, self._world.state
+        world.queue.remember(state.jobs.past_runs(world.queue.history_start()))
+        unfinished = state.jobs.unfinished()
+        state.jobs.remember(unfinished)
+        state.leases.resume(
             [job.id for job in unfinished],
             clients=[job.id for job in unfinished if job.type is not JobType.DRIVER],
             seconds=self._options.lease_seconds,
             grace_seconds=_RECONNECT_SECONDS,
         )
-        self._reservations.resume()
-        survivors = dict(self._launcher.survivors())
-        self._state.series.recall()
-        with self._turn.committed():
+        world.reservations.resume()
+        launcher = world.launching.launcher
+        survivors = dict(launcher.survivors())
+        state.series.recall()
+        with world.turn.committed():
             for job in unfinished:
                 self._recall_sessions(job)
-                self._pods.resume(job, survivors.pop(job.id, None))
+                go_on(world, job, survivors.pop(job.id, None))
         for job_id in survivors:  # what is left of jobs that have ended
-            self._launcher.stop(job_id)
-        self._launcher.exits.hand_to(self._inbox.put)
+            launcher.stop(job_id)
+        launcher.exits.hand_to(self._inbox.put)
         self._thread.start()
 
     def _recall_sessions(self, job: JobRecord) -> None:
         """Note what the sessions of a running job took, in this run of it."""
         started = job.started_at
         if job.type is JobType.EXECUTE and job.phase is Phase.RUNNING and started is not None:
-            sessions = self._state.run_sessions.of_job(job.id)
-            self._mailbox.progress.recall(
+            sessions = self._world.state.run_sessions.of_job(job.id)
+            self._world.mailbox.progress.recall(
                 job.id, (each for each in sessions if each.started_at >= started)
             )
 
     def pause(self) -> None:
         """Stop, and leave every job to the next management, as its pods go on."""
         self._is_closing.set()
-        self._inbox.put(inbox.Wake())
+        self._inbox.put(Wake())
         if self._thread.is_alive():  # a start may have failed before it
             self._thread.join(timeout=_END_SECONDS)
-        self._launching.close(timeout_seconds=_END_SECONDS)
+        self._world.launching.close(timeout_seconds=_END_SECONDS)
 
     def close(self) -> None:
         """Stop, and fail every job that has not ended; its pods are the launcher's to end."""
         self.pause()
-        with self._state.database.batch():
-            for job in self._state.jobs.unfinished():
-                self._state.pods.set_stopped(job.id, at=self._clock.now())
-                self._state.jobs.change_phase(job.id, job.phase, Phase.FAILED, message=STOP_MESSAGE)
+        state = self._world.state
+        with state.database.batch():
+            for job in state.jobs.unfinished():
+                state.pods.set_stopped(job.id, at=self._world.clock.now())
+                state.jobs.change_phase(job.id, job.phase, Phase.FAILED, message=STOP_MESSAGE)
                 logger.warning(
                     "Unfinished job is failed", extra={"job": job.id, "why": STOP_MESSAGE}
                 )
@@ -257,74 +171,35 @@ class Reconciler:
 
     def _do_turn(self) -> None:
         # 1. Wait for something to happen; after a busy turn a little longer, for more of it.
-        item = self._next_item()
-        if self._num_taken >= _BUSY_ITEMS:
+        message = self._next_message()
+        if self._num_taken >= _BUSY_MESSAGES:
             self._is_closing.wait(min(_DELAY_SHARE * self._turn_seconds, _DELAY_SECONDS))
-        begun = self._clock.monotonic_seconds()
+        begun = self._world.clock.monotonic_seconds()
         self._taken.clear()
         # 5. Commit all of this at once; then answers, and effects outside the database.
-        with self._turn.committed():
+        with self._world.turn.committed():
             # 2. Take in all that was posted, each event by itself.
-            for self._num_taken in range(_MAX_ITEMS):
-                if item is not None:
-                    self._taken.append(item)
-                    self._take_guarded(item)
-                if self._num_taken == _MAX_ITEMS - 1 or self._inbox.empty():
+            for self._num_taken in range(_MAX_MESSAGES):
+                if message is not None:
+                    self._taken.append(message)
+                    take(self._world, message)
+                if self._num_taken == _MAX_MESSAGES - 1 or self._inbox.empty():
                     break
-                item = self._inbox.get()
+                message = self._inbox.get()
             # 3. Do what is due: alarms, leases that expire, old jobs that are forgotten.
             self._timed.do_due()
             # 4. Decide about the queue, if anything has changed that matters for it.
-            if self._turn.needs_cycle:
-                self._turn.needs_cycle = False
-                self._admissions.run_cycle()
-        self._turn_seconds = self._clock.monotonic_seconds() - begun
+            if self._world.turn.needs_cycle:
+                self._world.turn.needs_cycle = False
+                run_cycle(self._world)
+        self._turn_seconds = self._world.clock.monotonic_seconds() - begun
 
-    def _next_item(self) -> inbox.Item | None:
-        wait_seconds = self._timed.next_seconds() - self._clock.monotonic_seconds()
+    def _next_message(self) -> Message | None:
+        wait_seconds = self._timed.next_seconds() - self._world.clock.monotonic_seconds()
         try:
             return self._inbox.get(timeout=max(wait_seconds, 0.0) or 0.001)
         except queue.Empty:
             return None
-
-    def _take_guarded(self, item: inbox.Item) -> None:
-        if isinstance(item, LauncherLost):
-            for job in item.jobs:
-                loss = replace(item, jobs=(job,))
-                self._transitions.guarded(job, loss, partial(self._take, loss))
-            return
-        # Whoever asks a question is told of an error by `answering`.
-        awaited = None if isinstance(item, inbox.Question) else inbox.awaited_of(item)
-        job_of = inbox.job_of(item)
-        self._transitions.guarded(job_of, item, partial(self._take, item), awaited=awaited)
-
-    def _take(self, item: inbox.Item) -> None:
-        match item:
-            case inbox.Happened(job=job, event=event, committed=committed):
-                self._transitions.apply(job, event)
-                self._turn.answer(committed)
-            case inbox.Registered(job=job, address=address, committed=committed):
-                self._register(job, address)
-                self._turn.answer(committed)
-            case inbox.Write(write=write, committed=committed):
-                write()
-                self._turn.answer(committed)
-            case inbox.PodsLaunched(job=job, pids=pids):
-                self._pods.launched(job, pids)
-            case PodExit() | JobStopped() | LauncherLost() | PodsWait():
-                self._pods.take(item)
-            case LauncherTaken():
-                raise StaleWriterError("Another management has taken this one's pods over.")
-            case inbox.Question(job=pending, answer=answer):
-                with answering(answer):
-                    answer.set_result(self._dispatcher.would_start(pending))
-            case _:
-                self._admissions.take_request(item)
-
-    def _register(self, job: JobId, address: str) -> None:
-        if job in self._jobs:
-            self._state.jobs.set_service_address(job, address)
-            self._transitions.apply(job, machine.CoordinatorReady())
 
     def _lose_all(self) -> None:
         logger.critical("Another management has taken over; this one ends")
@@ -340,3 +215,43 @@ class Reconciler:
                 self._options.on_refused()
         except StaleWriterError:
             self._lose_all()
+
+
+def take(world: World, message: Message) -> None:
+    """Do what a message says; if that fails it leaves no trace, and who waits for it is told."""
+    if isinstance(message, LauncherLost):
+        for job in message.jobs:
+            loss = replace(message, jobs=(job,))
+            guarded(world, job, loss, partial(_take, world, loss))
+        return
+    happen, awaited = partial(_take, world, message), awaited_of(message)
+    guarded(world, job_of(message), message, happen, awaited=awaited)
+
+
+def _take(world: World, message: Message) -> None:
+    match message:
+        case Happened(job=job, event=event, committed=committed):
+            apply(world, job, event)
+            world.turn.answer(committed)
+        case Registered():
+            _register(world, message)
+            world.turn.answer(message.committed)
+        case Write(write=write, committed=committed):
+            write()
+            world.turn.answer(committed)
+        case PodsLaunched(job=job, pids=pids):
+            launched(world, job, pids)
+        case PodExit() | JobStopped() | LauncherLost() | PodsWait():
+            take_report(world, message)
+        case LauncherTaken():
+            raise StaleWriterError("Another management has taken this one's pods over.")
+        case Question(job=pending, answer=answer):
+            world.turn.answer(answer, world.queue.would_start(pending))
+        case _:
+            take_request(world, message)
+
+
+def _register(world: World, message: Registered) -> None:
+    if message.job in world.jobs:
+        world.state.jobs.set_service_address(message.job, message.address)
+        apply(world, message.job, machine.CoordinatorReady())

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
-from appliance.core.clock import Clock
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.live_jobs import LiveJobs, limit_of
-from appliance.management.reconciler.reminders import Alarm, Reminders
-from appliance.management.reconciler.scheduling.reservations import Reservations
-from appliance.management.reconciler.transition_effects import TransitionEffects
-from appliance.management.reconciler.turn import Turn
+from appliance.management.reconciler.reminders import Alarm
+from appliance.management.reconciler.transitions import apply
+from appliance.management.reconciler.world import World, guarded
 from appliance.management.store.state import State
 from appliance.storage.queue.leases import Lease
 
@@ -30,77 +27,55 @@ class TimedWork:
     """Performs due actions, once in each turn of the reconciler.
 
     Args:
-        jobs: The jobs that have not ended.
-        turn: Collects what follows.
-        transitions: Moves jobs.
-        reservations: What workflows hold; it expires with their leases.
-        reminders: The alarms of jobs.
-        state: The appliance's database.
-        clock: Source of time.
+        world: What it works on.
         history_seconds: Jobs that ended longer ago, and events of systems from before, are
             forgotten; None keeps all.
     """
 
-    def __init__(
-        self,
-        *,
-        jobs: LiveJobs,
-        turn: Turn,
-        transitions: TransitionEffects,
-        reservations: Reservations,
-        reminders: Reminders,
-        state: State,
-        clock: Clock,
-        history_seconds: float | None,
-    ) -> None:
-        self._jobs = jobs
-        self._turn = turn
-        self._transitions = transitions
-        self._reservations = reservations
-        self._reminders = reminders
-        self._state = state
-        self._clock = clock
-        self._history = _History(state, history_seconds)
+    def __init__(self, world: World, history_seconds: float | None) -> None:
+        self._world = world
+        self._history = _History(world.state, history_seconds)
         self._next_lease_check = 0.0
 
     def next_seconds(self) -> float:
         """Return when something is due next, by the monotonic clock; it may be over."""
-        alarm = self._reminders.next_seconds()
+        alarm = self._world.reminders.next_seconds()
         return self._next_lease_check if alarm is None else min(alarm, self._next_lease_check)
 
     def do_due(self) -> None:
         """Do all that is due; called within a turn."""
-        now = self._clock.monotonic_seconds()
-        for job, alarm in self._reminders.take_due(now):
-            self._transitions.guarded(job, alarm, partial(self._ring, job, alarm))
+        now = self._world.clock.monotonic_seconds()
+        for job, alarm in self._world.reminders.take_due(now):
+            guarded(self._world, job, alarm, partial(self._ring, job, alarm))
         if now >= self._next_lease_check:
             self._next_lease_check = now + _LEASE_CHECK_SECONDS
             self._expire_leases()
         for directory in self._history.prune(now):
-            self._turn.after_commit(partial(shutil.rmtree, directory, ignore_errors=True))
+            self._world.turn.after_commit(partial(shutil.rmtree, directory, ignore_errors=True))
 
     def _ring(self, job: JobId, alarm: Alarm) -> None:
         match alarm:
             case Alarm.GRACE:
-                self._transitions.apply(job, machine.TimeElapsed())
+                apply(self._world, job, machine.TimeElapsed())
             case Alarm.LIMIT:
-                seconds = limit_of(self._jobs.find(job))
-                self._transitions.apply(job, machine.LimitReached(seconds=seconds))
+                live = self._world.jobs.find(job)
+                limit = None if live is None else live.record.requirements.limit_seconds
+                apply(self._world, job, machine.LimitReached(seconds=limit or 0.0))
             case _:
                 assert_never(alarm)
 
     def _expire_leases(self) -> None:
-        for lease in self._state.leases.expired():
+        for lease in self._world.state.leases.expired():
             logger.warning("Lease expired", extra={"lease": lease.id, "holder": lease.holder})
-            self._transitions.guarded(JobId(lease.id), lease, partial(self._expire, lease))
+            guarded(self._world, JobId(lease.id), lease, partial(self._expire, lease))
 
     def _expire(self, lease: Lease) -> None:
         job = JobId(lease.id)
-        self._state.leases.end(lease.id)
-        self._turn.job_changed(job)
-        if self._reservations.expire(WorkflowId(lease.id)):
-            self._turn.needs_cycle = True
-        self._transitions.apply(job, machine.LeaseExpired(seconds=lease.seconds))
+        self._world.state.leases.end(lease.id)
+        self._world.turn.job_changed(job)
+        if self._world.reservations.expire(WorkflowId(lease.id)):
+            self._world.turn.needs_cycle = True
+        apply(self._world, job, machine.LeaseExpired(seconds=lease.seconds))
 
 
 class _History:

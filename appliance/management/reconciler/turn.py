@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from appliance.core.errors import ClusterError, StaleWriterError
 from appliance.core.ids import JobId
 from appliance.management.changes.watch import Answer, Awaited, JobWatch
-from appliance.management.reconciler import inbox
+from appliance.management.reconciler import messages
 from appliance.observability.logging import lines_together
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.write_failures import first_of, is_of_database, refusal_of
@@ -140,7 +140,7 @@ class DatabaseOutage:
         self,
         database: Database,
         watch: JobWatch,
-        waiting: "queue.SimpleQueue[inbox.Item]",
+        waiting: "queue.SimpleQueue[messages.Message]",
         is_closing: threading.Event,
     ) -> None:
         self._database = database
@@ -149,7 +149,7 @@ class DatabaseOutage:
         self._is_closing = is_closing
         self._refusal: ClusterError | None = None
 
-    def wait(self, error: Exception, taken: Sequence[inbox.Item]) -> bool:
+    def wait(self, error: Exception, taken: Sequence[messages.Message]) -> bool:
         """Wait until the database takes writes again.
 
         Args:
@@ -177,10 +177,10 @@ class DatabaseOutage:
 
     def refuse_waiting(self) -> None:
         """Tell callers whose items wait that these will not be committed."""
-        self._refuse(inbox.take_all(self._waiting))
+        self._refuse(messages.take_all(self._waiting))
 
-    def _refuse(self, items: Sequence[inbox.Item]) -> None:
-        awaited = [found for item in items if (found := inbox.awaited_of(item)) is not None]
+    def _refuse(self, taken: Sequence[messages.Message]) -> None:
+        awaited = [found for each in taken if (found := messages.awaited_of(each)) is not None]
         self._watch.deliver([], [Answer(each, error=self._refusal) for each in awaited])
 
 

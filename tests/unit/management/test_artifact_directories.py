@@ -12,8 +12,8 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.errors import ConflictError
 from appliance.core.ids import WorkflowId
 from appliance.management.jobs.artifact_directories import ArtifactDirectories
-from appliance.management.reconciler import inbox
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.messages import Happened
 from appliance.wire.requests.submissions import compile_submission, execute_submission
 from protos.appliance.common_config_pb2 import JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest
@@ -55,7 +55,7 @@ def end(state, record):
 def ended(mailbox):
     """Return the jobs that were told to end."""
     items = [mailbox.inbox.get_nowait() for _ in range(mailbox.inbox.qsize())]
-    return [item.job for item in items if isinstance(item, inbox.Happened)]
+    return [item.job for item in items if isinstance(item, Happened)]
 
 
 @pytest.mark.parametrize(

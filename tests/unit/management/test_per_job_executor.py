@@ -4,7 +4,7 @@ import logging
 import threading
 
 from appliance.core.ids import JobId
-from appliance.management.reconciler.per_job_executor import PerJobExecutor
+from appliance.management.pods.per_job_executor import PerJobExecutor
 
 A, B = JobId("wsjob-a"), JobId("wsjob-b")
 SECONDS = 20.0

@@ -13,6 +13,7 @@ from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JobId
 from appliance.management.jobs.queue_view import StartQuestion
 from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.messages import Happened
 from appliance.scheduler.waiting.wait_reasons import WaitReason
 from tests.support.management import new_job
 from tests.support.reconciling import running_harness
@@ -115,7 +116,7 @@ def test_the_end_of_a_job_is_published_with_nothing_in_the_queue(harness):
     running = run(harness, "wsjob-r", requirements=HOUR)
     harness.until(lambda: len(harness.mailbox.published.snapshot.grants) == 1)
     harness.jobs.end(running, Phase.SUCCEEDED, "")
-    harness.mailbox.post(running, machine.Stopped())
+    harness.mailbox.post(Happened(job=running, event=machine.Stopped()))
     harness.until(lambda: harness.mailbox.published.snapshot.grants == ())
 
 
@@ -132,7 +133,7 @@ def test_earlier_runs_of_a_program_are_known_to_a_new_management(tmp_path):
     with running_harness(tmp_path, num_systems=2) as harness:
         job = run(harness, "wsjob-p", requirements=program)
         harness.jobs.end(job, Phase.SUCCEEDED, "")
-        harness.mailbox.post(job, machine.Stopped())
+        harness.mailbox.post(Happened(job=job, event=machine.Stopped()))
         harness.until(lambda: harness.jobs.load(job).phase is Phase.SUCCEEDED)
     with running_harness(tmp_path, num_systems=2) as harness:
         running = run(harness, "wsjob-q", requirements=program)

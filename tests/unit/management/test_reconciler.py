@@ -17,6 +17,14 @@ from appliance.core.errors import ClusterError, ConflictError, StaleWriterError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.messages import (
+    Arrived,
+    Happened,
+    Holds,
+    Releases,
+    Reprioritised,
+    Stops,
+)
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import PendingJob
 from appliance.scheduler.waiting.wait_reasons import WaitReason
@@ -104,7 +112,7 @@ def test_a_compile_job_starts_at_once_and_waits_for_memory_only_when_it_asks(tmp
         for job in (first, second):
             harness.until(lambda job=job: harness.jobs.load(job).phase is Phase.INITIALIZING)
             assert harness.jobs.load(job).holding.is_lookup
-            harness.mailbox.post(job, machine.CoordinatorReady())
+            harness.mailbox.post(Happened(job=job, event=machine.CoordinatorReady()))
         harness.jobs.request_compile(first)
         harness.until(lambda: is_admitted(harness, first))
         assert harness.jobs.load(first).holding.pods[0][1] == "management"
@@ -167,7 +175,7 @@ def test_a_workflow_keeps_its_systems_until_it_is_released(tmp_path):
             workflow, session="job-operator", user=User(), reserves_resources=True
         )
         harness.state.leases.grant(workflow, seconds=60)
-        harness.mailbox.hold(workflow)
+        harness.mailbox.post(Holds(workflow=workflow))
         first = run(harness, "wsjob-1", workflow=workflow)
         harness.jobs.end(first, Phase.SUCCEEDED, "")
         harness.until(lambda: harness.jobs.load(first).phase is Phase.SUCCEEDED)
@@ -178,7 +186,7 @@ def test_a_workflow_keeps_its_systems_until_it_is_released(tmp_path):
         harness.until(lambda: harness.jobs.load(second).phase is Phase.SUCCEEDED)
         assert harness.is_queued(other)
         harness.state.workflows.release(workflow)
-        harness.mailbox.release(workflow)
+        harness.mailbox.post(Releases(workflow=workflow))
         harness.until(lambda: harness.jobs.load(other).phase is Phase.INITIALIZING)
 
 
@@ -188,7 +196,7 @@ def open_reserving(harness, name):
         workflow, session="job-operator", user=User(), reserves_resources=True
     )
     harness.state.leases.grant(workflow, seconds=60)
-    harness.mailbox.hold(workflow)
+    harness.mailbox.post(Holds(workflow=workflow))
     return workflow
 
 
@@ -232,7 +240,7 @@ def test_a_new_management_finds_reservations_and_queue_again(tmp_path):
         state.leases.grant(workflow, seconds=60)
         harness = Harness(state, model)
         harness.reconciler.start()
-        harness.mailbox.hold(workflow)
+        harness.mailbox.post(Holds(workflow=workflow))
         run(harness, "wsjob-1", workflow=workflow)
         waiting = harness.submit(new_job("wsjob-w", workflow=WorkflowId("wflow-2")))
         harness.until(lambda: harness.is_queued(waiting))
@@ -256,8 +264,8 @@ def test_what_cannot_be_taken_in_leaves_other_jobs_alone(tmp_path, caplog):
         bad = run(harness, "wsjob-b", num_systems=1)
         with harness.state.database.transaction() as rows:
             rows.connection().exec_driver_sql(f"UPDATE jobs SET phase='RUNNING' WHERE id='{bad}'")
-        harness.mailbox.post(bad, machine.CoordinatorReady())
-        harness.mailbox.post(good, machine.CoordinatorReady())
+        harness.mailbox.post(Happened(job=bad, event=machine.CoordinatorReady()))
+        harness.mailbox.post(Happened(job=good, event=machine.CoordinatorReady()))
         harness.until(lambda: harness.jobs.load(good).phase is Phase.RUNNING)
         assert "was not taken in" in caplog.text
 
@@ -272,7 +280,7 @@ def test_a_superseded_management_writes_nothing_more(tmp_path):
         job = run(harness, "wsjob-1")
         with opened_state(tmp_path) as other:
             other.database.claim()
-            harness.mailbox.post(job, machine.CoordinatorReady())
+            harness.mailbox.post(Happened(job=job, event=machine.CoordinatorReady()))
             wait_for(lambda: ended)
             assert other.jobs.load(job).phase is Phase.INITIALIZING
             with pytest.raises(StaleWriterError, match="Another management"):
@@ -332,7 +340,7 @@ def test_a_changed_priority_stays_when_a_job_is_queued_again(tmp_path):
     with running_harness(tmp_path, policy=Policy(allows_preemption=True)) as harness:
         victim = run(harness, "wsjob-v", requirements=Requirements(is_preemptible=True))
         harness.state.jobs.set_priority(victim, 250)
-        harness.mailbox.reprioritise(victim, 250)
+        harness.mailbox.post(Reprioritised(job=victim, priority=250))
         urgent = harness.submit(new_job("wsjob-u", priority=99))
         harness.until(lambda: harness.jobs.load(urgent).phase is Phase.INITIALIZING)
         rival = harness.submit(new_job("wsjob-r", priority=270))
@@ -344,7 +352,7 @@ def test_a_changed_priority_stays_when_a_job_is_queued_again(tmp_path):
 
 def arrive(harness, name, keep):
     committed = Future()
-    harness.mailbox.take_in(JobId(name), keep, committed)
+    harness.mailbox.post(Arrived(job=JobId(name), store=keep, committed=committed))
     return committed
 
 
@@ -391,7 +399,9 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
     tmp_path, caplog, pragma, complaint, takes_less
 ):
     def keep_much():
-        harness.mailbox.post(job, machine.CoordinatorReady())  # so this is of the same turn
+        harness.mailbox.post(
+            Happened(job=job, event=machine.CoordinatorReady())
+        )  # so this is of the same turn
         return state.jobs.create(new_job("wsjob-2", client_workdir="/w" * 50_000))
 
     with opened_state(tmp_path) as state:
@@ -423,7 +433,7 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
             successor = Harness(kept, make_model(kept, num_systems=2))
             successor.launcher.known = harness.launcher.known
             successor.reconciler.start()
-            successor.mailbox.post(job, machine.CoordinatorReady())
+            successor.mailbox.post(Happened(job=job, event=machine.CoordinatorReady()))
             wait_for(lambda: successor.jobs.load(job).phase is Phase.RUNNING)
             successor.reconciler.close()
 
@@ -451,13 +461,13 @@ def test_a_launch_that_waits_delays_its_own_job_alone(tmp_path):
 def test_admissions_stop_for_a_reason_and_go_on_by_themselves(tmp_path):
     with running_harness(tmp_path) as harness:
         running = run(harness, "wsjob-r", num_systems=1)
-        harness.mailbox.stop_admissions("the disk of /data has 1 MiB free")
+        harness.mailbox.post(Stops(reason="the disk of /data has 1 MiB free"))
         waiting = harness.submit(new_job("wsjob-w", num_systems=1))
         harness.until(lambda: harness.is_queued(waiting))
         assert harness.queue.explain(waiting).kind is WaitReason.STOPPED
         assert harness.queue.page().stopped == "the disk of /data has 1 MiB free"
         assert harness.jobs.load(running).phase is Phase.INITIALIZING
-        harness.mailbox.stop_admissions("")
+        harness.mailbox.post(Stops(reason=""))
         harness.until(lambda: harness.jobs.load(waiting).phase is Phase.INITIALIZING)
         events = harness.state.system_events.list(SystemEventFilter())
         assert [(each.details["state"], each.note) for each in events] == [

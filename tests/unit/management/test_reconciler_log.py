@@ -8,6 +8,7 @@ import pytest
 
 from appliance.core.cluster.jobs import Phase
 from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.messages import Happened
 from appliance.observability.logging import configure_logging
 from tests.support.reconciling import running_harness
 from tests.unit.management.test_reconciler import run
@@ -16,7 +17,7 @@ from tests.unit.management.test_reconciler import run
 def test_what_cannot_happen_to_a_job_is_logged_with_its_story(tmp_path, caplog):
     with running_harness(tmp_path) as harness:
         job = run(harness, "wsjob-r", num_systems=1)
-        harness.mailbox.post(job, machine.Admitted(systems=("systemf0",)))
+        harness.mailbox.post(Happened(job=job, event=machine.Admitted(systems=("systemf0",))))
         harness.until(lambda: "does not allow" in caplog.text)
         (line,) = [each for each in caplog.records if "does not allow" in each.message]
         assert (line.job, line.phase, line.levelno) == (job, "INITIALIZING", logging.ERROR)

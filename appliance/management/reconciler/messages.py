@@ -1,4 +1,4 @@
-"""The items that are posted to the reconciler."""
+"""The messages that are posted to the reconciler, each of its own type."""
 
 import contextlib
 import queue
@@ -165,23 +165,23 @@ QueueRequest = (
     | Stops
     | Wake
 )
-Item = Happened | Registered | PodsLaunched | Write | QueueRequest | Question | Exit
+Message = Happened | Registered | PodsLaunched | Write | QueueRequest | Question | Exit
 
 
-def awaited_of(item: Item) -> Awaited | None:
-    """Return the answer that the poster of an item waits for; None if there is none."""
-    match item:
+def awaited_of(message: Message) -> Awaited | None:
+    """Return the answer that the poster of a message waits for; None if there is none."""
+    match message:
         case Happened() | Registered() | Write() | Arrived() | ArrivedTogether() | HeldBack():
-            return item.committed
+            return message.committed
         case Question():
-            return item.answer
+            return message.answer
         case _:
             return None
 
 
-def job_of(item: Item) -> JobId | None:
-    """Return the job that an item is about; None if it is about none, or about several."""
-    match item:
+def job_of(message: Message) -> JobId | None:
+    """Return the job that a message is about; None if it is about none, or about several."""
+    match message:
         case Submitted(record=record):
             return record.id
         case ArrivedTogether() | Question() | Write() | Holds() | Releases() | Stops() | Wake():
@@ -189,13 +189,13 @@ def job_of(item: Item) -> JobId | None:
         case LauncherLost() | LauncherTaken():
             return None
         case _:
-            return item.job
+            return message.job
 
 
-def take_all(waiting: "queue.SimpleQueue[Item]") -> Sequence[Item]:
+def take_all(waiting: "queue.SimpleQueue[Message]") -> Sequence[Message]:
     """Take out all that waits."""
-    items: list[Item] = []
+    messages: list[Message] = []
     with contextlib.suppress(queue.Empty):
         while True:
-            items.append(waiting.get_nowait())
-    return items
+            messages.append(waiting.get_nowait())
+    return messages
