@@ -6,13 +6,11 @@ proxy; whose it is, a token says.
 """
 
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from appliance.management.access.accepted import Accepted
+from appliance.wire.networks import Address, Network, address_of, is_of
 
 HEADER = "x-forwarded-for"
-
-Network = IPv4Network | IPv6Network
 
 
 def passed_on(connection: Accepted, values: Iterable[str], proxies: Sequence[Network]) -> Accepted:
@@ -26,32 +24,24 @@ def passed_on(connection: Accepted, values: Iterable[str], proxies: Sequence[Net
         values: The request's headers of the name `HEADER`, in their order.
         proxies: Networks of those whose headers are believed.
     """
-    if not _is_of(_address(connection.host), proxies):
+    if not is_of(address_of(connection.host), proxies):
         return connection
     host = connection.host
     for text in reversed(",".join(values).split(",")):
-        address = _address(text.strip())
+        address = _sender(text.strip())
         if address is None:
             break
         host = str(address)
-        if not _is_of(address, proxies):
+        if not is_of(address, proxies):
             break
     return Accepted(host=host, is_local=False)
 
 
-def _is_of(address: IPv4Address | IPv6Address | None, networks: Sequence[Network]) -> bool:
-    return address is not None and any(address in network for network in networks)
-
-
-def _address(text: str) -> IPv4Address | IPv6Address | None:
+def _sender(text: str) -> Address | None:
     """Return an address that may have a port behind it; None if it is none."""
     host = text
     if text.startswith("["):
         host = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         host = text.partition(":")[0]
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return None
-    return (isinstance(address, IPv6Address) and address.ipv4_mapped) or address
+    return address_of(host)

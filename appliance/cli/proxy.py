@@ -62,7 +62,12 @@ def proxy(
         behind = _address(management)
         directory = _directory(database or settings.database)
         listeners = [listen(host, each, option="--port") for each in port or [_PORT]]
-    backends = Backends(management=behind, rest=behind, find_coordinator=_finder(directory))
+    backends = Backends(
+        management=behind,
+        rest=behind,
+        find_coordinator=_finder(directory),
+        find_key=_ProxyKey(directory),
+    )
     front = SniProxy(listeners, backends)
     front.start()
     addresses = ["{}:{}".format(*listener.getsockname()) for listener in listeners]
@@ -100,3 +105,28 @@ def _finder(directory: CoordinatorDirectory) -> Callable[[JobId], CoordinatorAdd
             return None
 
     return find
+
+
+class _ProxyKey:
+    """The key by which management believes what is said of a connection.
+
+    Args:
+        directory: Has it.
+    """
+
+    def __init__(self, directory: CoordinatorDirectory) -> None:
+        self._directory, self._last = directory, b""
+
+    def __call__(self) -> bytes:
+        """Return it, as it was last if the database does not answer.
+
+        Raises:
+            LookupError: It never has answered.
+        """
+        try:
+            self._last = self._directory.proxy_key()
+        except SQLAlchemyError as error:  # the client calls again
+            logger.warning("The key of proxies cannot be read", extra={"reason": str(error)})
+            if not self._last:
+                raise LookupError("the key of proxies") from error
+        return self._last

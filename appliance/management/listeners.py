@@ -11,6 +11,7 @@ from appliance.core.ids import JobId
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.foundation import Foundation
 from appliance.management.front.passages import Choose, Destination
+from appliance.management.front.proxy_preface import TrustedProxies
 from appliance.management.front.sni_proxy import Backends, SniProxy, listen
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.settings_by_group import PROCESSES, ListenOptions
@@ -31,6 +32,7 @@ from appliance.management.rpc.inner_servicer import InnerServicer
 from appliance.management.rpc.queue_servicer import QueueServicer
 from appliance.management.rpc.rpc_edge import CLIENT_OPTIONS, INNER_OPTIONS, RpcEdge, by_name
 from appliance.management.services import Services
+from appliance.storage.users.proxy_key import ensure_proxy_key
 from appliance.wire.joined_servicer import joined
 from protos.cluster.cluster_pb2_grpc import (
     ClusterManagementServicer,
@@ -61,7 +63,9 @@ def lead_on(listener: socket.socket, services: Services, *, has_rest: bool) -> S
         rest=str(services.options.rest_socket) if has_rest else None,
         find_coordinator=services.jobs.coordinator,
     )
-    front = SniProxy([listener], backends, services.accepted)
+    key = ensure_proxy_key(services.state.database)
+    proxies = TrustedProxies(key=key, networks=services.trusted_proxies)
+    front = SniProxy([listener], backends, services.accepted, proxies=proxies)
     front.start()
     return front
 

@@ -25,10 +25,10 @@ from appliance.management.jobs.submissions import SubmissionService
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_exports import LogExports
 from appliance.management.options.combined_settings import ManagementOptions
-from appliance.management.options.settings_by_group import Network
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.management.store.state import State
+from appliance.wire.networks import Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,7 +26,9 @@ from tests.support.appliance_process import (
     processes_of,
     running_appliance,
 )
+from tests.support.ports import free_port
 from tests.support.rest import mint
+from tests.support.waiting import wait_until
 
 NOBODY, OTHER = 65534, 61234
 SECONDS = 120
@@ -43,12 +45,14 @@ class Mode:
         arguments: Of `appliance up`.
         serves_users: Whether the machine's users are served, as themselves.
         has_tokens: Whether a caller needs a token.
+        has_proxy: Whether attackers come through an `appliance proxy` of root's.
     """
 
     name: str
     arguments: tuple[str, ...] = ()
     serves_users: bool = False
     has_tokens: bool = False
+    has_proxy: bool = False
 
 
 MODES = (
@@ -57,6 +61,13 @@ MODES = (
     Mode(name="--tls", arguments=("--tls",)),
     Mode(name="--tls --local-users", arguments=("--tls", "--local-users"), serves_users=True),
     Mode(name="--tls --tokens", arguments=("--tls", "--tokens"), has_tokens=True),
+    Mode(name="--tls behind a proxy", arguments=("--tls",), has_proxy=True),
+    Mode(
+        name="--tls --tokens behind a proxy",
+        arguments=("--tls", "--tokens"),
+        has_tokens=True,
+        has_proxy=True,
+    ),
 )
 
 
@@ -87,10 +98,37 @@ def attack(mode: Mode, directory: Path) -> Iterator[Outcome]:
         _held(appliance) as port,
     ):
         target = _target(appliance, mode, port)
-        for who, uid, each in _attackers(appliance, mode, target):
-            for name, how in _tried(uid, "others" if uid else "served", each).items():
-                yield Outcome(mode=mode.name, who=who, attack=name.replace("_", " "), how=how)
-        yield from _controls(appliance, mode, target)
+        with _proxy(appliance, target) if mode.has_proxy else nullcontext(target) as reached:
+            for who, uid, each in _attackers(appliance, mode, reached):
+                for name, how in _tried(uid, "others" if uid else "served", each).items():
+                    yield Outcome(mode=mode.name, who=who, attack=name.replace("_", " "), how=how)
+            if mode.has_tokens or not mode.has_proxy:  # else whoever comes through it is nobody
+                yield from _controls(appliance, mode, reached)
+
+
+@contextmanager
+def _proxy(appliance: ApplianceProcess, target: Target) -> Iterator[Target]:
+    """Start a proxy as whoever runs this; yield the appliance as it is found behind it."""
+    port, database = free_port(), f"sqlite:///{appliance.data_dir / 'state.db'}"
+    words = ("--management", target.management, "--database", database, "--port", str(port))
+    process = subprocess.Popen([sys.executable, "-m", "appliance.start", "proxy", *words], cwd=ROOT)
+    try:
+        wait_until(lambda: _is_open(port), seconds=SECONDS, what="the proxy's port")
+        yield replace(
+            target,
+            management=f"localhost:{port}",
+            rest=f"https://localhost:{port}",
+            coordinator=(f"localhost:{port}", target.coordinator[1]),
+        )
+    finally:
+        process.terminate()
+        process.wait(SECONDS)
+
+
+def _is_open(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
 
 
 def _controls(appliance: ApplianceProcess, mode: Mode, target: Target) -> Iterator[Outcome]:

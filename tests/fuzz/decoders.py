@@ -34,6 +34,11 @@ from appliance.csl.program.serialised import encode as encode_program
 from appliance.management.background.notification_channels import read_notify_options
 from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.front.client_hello import NoHelloError, parse_client_hello
+from appliance.management.front.proxy_preface import (
+    NoPrefaceError,
+    read_preface,
+    write_preface,
+)
 from appliance.management.store.instance import Instance
 from appliance.streams.handshake import decode_message, encode_message, receive_message
 from appliance.streams.network import tcp_frames as frames
@@ -193,6 +198,13 @@ def _of_messages() -> dict[str, Decoder]:
     return {
         "client hello": Decoder(
             read=parse_client_hello, seeds=(client_hello(),), expected_errors=(NoHelloError,)
+        ),
+        "proxy preface": Decoder(
+            read=read_preface,
+            seeds=tuple(
+                write_preface(host, bytes(32), b"key") for host in ("192.0.2.1", "2001:db8::1", "")
+            ),
+            expected_errors=(NoPrefaceError,),
         ),
         "stream handshake": Decoder(
             read=partial(decode_message, peer="A peer"),

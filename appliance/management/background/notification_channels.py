@@ -21,10 +21,10 @@ import yaml
 from appliance.core.cluster.notifications import Alert, Channel, Notice, Target, severity_of
 from appliance.core.errors import UserError
 from appliance.management.background.target_addresses import (
-    Network,
     NotAllowedError,
     TargetAddresses,
 )
+from appliance.wire.networks import Network
 from appliance.wire.requests.notifications import check_target
 
 TIMEOUT_SECONDS = 10.0

@@ -8,12 +8,10 @@ to the address that was checked, whatever the name means a moment later.
 
 import socket
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 
 from appliance.wire.connection_owner import is_own_address
-
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
+from appliance.wire.networks import Address, Network
 
 _PUBLIC_6 = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")

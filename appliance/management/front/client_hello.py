@@ -28,10 +28,12 @@ class ClientHello:
     Attributes:
         server_name: The name that it wants to reach, in lower case; empty if it names none.
         protocols: What it is ready to speak inside, in its order, as in `h2`.
+        random: 32 bytes that it has drawn for this connection.
     """
 
     server_name: str = ""
     protocols: tuple[str, ...] = ()
+    random: bytes = b""
 
     @property
     def speaks_grpc_only(self) -> bool:
@@ -110,7 +112,8 @@ def _handshake(data: bytes) -> bytes | None:
 
 
 def _parse_message(reader: _Reader) -> ClientHello:
-    reader.take(2 + 32)  # version and random
+    reader.take(2)  # version
+    random = reader.take(32)
     reader.field(1)  # session
     reader.field(2)  # cipher suites
     reader.field(1)  # compression
@@ -118,6 +121,7 @@ def _parse_message(reader: _Reader) -> ClientHello:
     return ClientHello(
         server_name=_server_name(extensions.get(_SERVER_NAME)),
         protocols=_protocols(extensions.get(_ALPN)),
+        random=random,
     )
 
 

@@ -43,10 +43,16 @@ class Destination:
     Attributes:
         address: Where; by a Unix socket its service learns whose the connection is.
         is_for_job: Whether a coordinator is there, whose client does not survive the connection.
+        sender: Whose the connection is, if a proxy that is believed says so; else None.
+        preface: Sent first, before what the client sends.
+        num_dropped: Bytes at the beginning that are a proxy's and not passed on.
     """
 
     address: Address
     is_for_job: bool = False
+    sender: Accepted | None = None
+    preface: bytes = b""
+    num_dropped: int = 0
 
 
 class RefusedError(Exception):
@@ -288,13 +294,13 @@ class _Client(_End):
     async def _open(self, destination: Destination) -> None:
         self.is_for_job = destination.is_for_job
         behind = _Behind(self, self._passages.connections)
-        await behind.connect(destination.address, self._origin)
+        await behind.connect(destination.address, destination.sender or self._origin)
         if not self.is_open:
             behind.cut()
             return
         self.other = behind
         self.hold(is_held=False)  # before anything is written, which may hold it again
-        behind.write(self._head)
+        behind.write(destination.preface + self._head[destination.num_dropped :])
         self._head = b""
         if self.has_ended:
             behind.finish()

@@ -17,7 +17,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import ClusterError
@@ -25,6 +25,13 @@ from appliance.core.ids import AUTHORITY_SUFFIX, JobId, Role
 from appliance.management.access.accepted import Accepted, AcceptedConnections, accepted
 from appliance.management.front.client_hello import ClientHello, NoHelloError, parse_client_hello
 from appliance.management.front.passages import Address, Destination, Passages, RefusedError
+from appliance.management.front.proxy_preface import (
+    NoPrefaceError,
+    Preface,
+    TrustedProxies,
+    read_preface,
+    write_preface,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +63,14 @@ class Backends:
         rest: The REST shell; None leaves browsers to their own port.
         find_coordinator: Returns where a job's coordinator is and who may reach it; None if it has
             none yet or any more; called in threads.
+        find_key: In a process of its own: returns what management believes prefaces by, empty for
+            one that reads none; called in threads. None within management.
     """
 
     management: Address
     rest: Address | None
     find_coordinator: Callable[[JobId], CoordinatorAddress | None]
+    find_key: Callable[[], bytes] | None = None
 
 
 class SniProxy:
@@ -71,6 +81,7 @@ class SniProxy:
         backends: Where to.
         connections: Are told whose the connections are, for services of this process.
         see: Finds that out.
+        proxies: Who may say from where connections come that they pass on; None for nobody.
     """
 
     def __init__(
@@ -79,8 +90,10 @@ class SniProxy:
         backends: Backends,
         connections: AcceptedConnections | None = None,
         see: Callable[[socket.socket], Accepted] = accepted,
+        proxies: TrustedProxies | None = None,
     ) -> None:
         self._listeners, self._backends = listeners, backends
+        self._proxies = proxies or TrustedProxies()
         self._passages = Passages(self._choose, connections or AcceptedConnections(), see)
         self._drain_seconds = 0.0
         self._finders = ThreadPoolExecutor(_NUM_FINDERS, thread_name_prefix="find-coordinator")
@@ -122,10 +135,25 @@ class SniProxy:
         self, head: bytes, connection: Accepted
     ) -> Coroutine[None, None, Destination] | None:
         try:
-            hello = parse_client_hello(head)
+            preface = read_preface(head)
+            if preface is None:
+                return None
+            hello = parse_client_hello(head[preface.num_bytes :])
+            if hello is None:
+                return None
+            sender = self._proxies.sender(preface, hello.random, connection)
+        except NoPrefaceError as error:
+            logger.info("No proxy that is trusted", extra={"reason": str(error)})
+            raise RefusedError from error
         except NoHelloError as error:
             raise RefusedError(_PLAIN_ANSWER) from error
-        return None if hello is None else self._route(hello, connection)
+        return self._passed_on(preface, hello, sender)
+
+    async def _passed_on(
+        self, preface: Preface, hello: ClientHello, sender: Accepted
+    ) -> Destination:
+        found = await self._route(hello, sender)
+        return replace(found, sender=sender, num_dropped=preface.num_bytes)
 
     async def _route(self, hello: ClientHello, connection: Accepted) -> Destination:
         if _is_for_job(hello):
@@ -135,7 +163,16 @@ class SniProxy:
         if address is None:
             logger.info("Nobody of that name", extra={"named": hello.server_name})
             raise RefusedError(_UNRECOGNIZED_NAME)
-        return Destination(address=address)
+        return Destination(address=address, preface=await self._preface(hello, connection))
+
+    async def _preface(self, hello: ClientHello, connection: Accepted) -> bytes:
+        if self._backends.find_key is None:
+            return b""
+        try:
+            key = await self._loop.run_in_executor(self._finders, self._backends.find_key)
+        except LookupError as error:
+            raise RefusedError from error
+        return write_preface(connection.host, hello.random, key) if key else b""
 
     async def _coordinator(self, hello: ClientHello, connection: Accepted) -> Address:
         job = JobId(hello.server_name.partition(_COORDINATOR)[0])

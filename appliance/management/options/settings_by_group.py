@@ -4,7 +4,7 @@ import math
 import os
 import platform
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 
 from appliance.core.cluster.identity import ROOT
 from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS
@@ -15,6 +15,7 @@ from appliance.core.pods.pod_options import Device, StreamMode
 from appliance.management.options.setting_field import setting
 from appliance.wafer.hardware import Machine, parse_machine
 from appliance.wafer.timing.sample_memory import free_bytes
+from appliance.wire.networks import Network
 from appliance.wire.requests.executions import parse_execution
 
 PROCESSES, AGENTS, KUBERNETES = LAUNCHERS = "processes", "agents", "kubernetes"
@@ -26,7 +27,6 @@ NETWORK_STREAMS = ("network", "network-tls")
 MEASURED, BY_RULE = KERNEL_CHOICES = "measured", "rule"
 """How it is decided by which library systems compute; see `RunOptions.kernels`."""
 
-Network = IPv4Network | IPv6Network
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -117,8 +117,8 @@ class TrustOptions:
     )
     trusted_proxies: str = setting(
         "",
-        "Networks of proxies whose X-Forwarded-For is believed (where a request comes from, "
-        "never whose it is), as 10.0.0.0/8,192.0.2.7; needs --tokens.",
+        "Networks of proxies whose X-Forwarded-For (REST) and PROXY protocol (--port) are "
+        "believed: where callers are, never who; as 10.0.0.0/8,192.0.2.7; needs --tokens.",
         flag="--trusted-proxy",
         shown="none",
     )

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, make_url, select
+from sqlalchemy import Engine, create_engine, inspect, make_url, select
 
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.ids import JobId
+from appliance.storage.schema.access_tables import ProxyKeyRow
 from appliance.storage.schema.tables import JobRow
 
 _ENDED = frozenset(phase.value for phase in Phase if phase.is_terminal)
@@ -21,7 +22,7 @@ _POSTGRESQL: dict[str, Any] = {  # Any: what libpq takes
 class CoordinatorDirectory:
     """Finds coordinators in a database that management writes.
 
-    It only reads five columns and does not migrate the schema, so it may be older or newer than
+    It only reads six columns and does not migrate the schema, so it may be older or newer than
     management. Anyone who connects to the proxy causes a lookup, so connections are few and time is
     limited.
 
@@ -48,6 +49,17 @@ class CoordinatorDirectory:
         return CoordinatorAddress(
             address=row.service_address, authority=row.service_authority, owner_uid=row.uid
         )
+
+    def proxy_key(self) -> bytes:
+        """Return what management believes proxies by; empty if it is of before there was one.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: The database does not answer.
+        """
+        with self._engine.connect() as connection:
+            if not inspect(connection).has_table(ProxyKeyRow.__tablename__):
+                return b""
+            return bytes.fromhex(connection.scalar(select(ProxyKeyRow.key)) or "")
 
     def close(self) -> None:
         """Close all connections."""

@@ -38,6 +38,19 @@ class TokenRow(Base):
     revoked_at: Mapped[dt.datetime | None]
 
 
+class ProxyKeyRow(Base):
+    """What proxies prove themselves to management with; there is one row.
+
+    Attributes:
+        key: Hexadecimal digits.
+    """
+
+    __tablename__ = "proxy_keys"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    key: Mapped[str] = mapped_column(String(64))
+
+
 class AuditRow(Base):
     """A change that somebody made or was refused."""
 

@@ -27,8 +27,11 @@ def hello_bytes(name: str | None, protocols: list[str]) -> bytes:
 
 
 def test_name_and_protocols_are_read() -> None:
-    hello = parse_client_hello(hello_bytes("Wsjob-A.example.org", ["h2"]))
-    assert hello == ClientHello(server_name="wsjob-a.example.org", protocols=("h2",))
+    sent = hello_bytes("Wsjob-A.example.org", ["h2"])
+    hello = parse_client_hello(sent)
+    assert hello is not None
+    assert (hello.server_name, hello.protocols) == ("wsjob-a.example.org", ("h2",))
+    assert hello.random == sent[11:43]  # RFC 8446: behind 5 + 4 bytes of headers and a version
     assert hello.speaks_grpc_only
 
 
@@ -40,7 +43,8 @@ def test_a_browser_also_speaks_the_older_protocol() -> None:
 
 def test_a_client_may_name_nothing() -> None:
     hello = parse_client_hello(hello_bytes(None, []))
-    assert hello == ClientHello()
+    assert hello is not None
+    assert hello == ClientHello(random=hello.random)
     assert not hello.speaks_grpc_only
 
 
