@@ -1,6 +1,6 @@
 """The process of an attacker: gives its rights up, tries everything, and prints JSON.
 
-`python -m tests.attack.attacker UID others|served`, with the target on standard input.
+`python -m tests.attack.attacker UID others|served|remote`, with the target on standard input.
 Everything is loaded before the rights are given up, since who has none may not be able to read
 Python itself. Each attack says in a sentence how it succeeded, or nothing.
 """
@@ -20,6 +20,8 @@ from tests.attack.web import OF_PAGES, WEB
 Probe = Callable[[Target], str]
 OTHERS: tuple[Probe, ...] = (*WEB, *CALLS, *MACHINE)
 """What other users of the machine try."""
+REMOTE: tuple[Probe, ...] = (*WEB, *OF_PAGES, *CALLS)
+"""What is tried from elsewhere."""
 SERVED: tuple[Probe, ...] = OF_PAGES
 """What pages in the browser of those whom the appliance serves try."""
 
@@ -56,7 +58,8 @@ def main() -> int:
         os.setgroups([])
         os.setgid(uid)
         os.setuid(uid)
-    sys.stdout.write(json.dumps(try_all(target, {"others": OTHERS, "served": SERVED}[sys.argv[2]])))
+    probes = {"others": OTHERS, "served": SERVED, "remote": REMOTE}[sys.argv[2]]
+    sys.stdout.write(json.dumps(try_all(target, probes)))
     return 0
 
 

@@ -100,7 +100,7 @@ def attack(mode: Mode, directory: Path) -> Iterator[Outcome]:
         target = _target(appliance, mode, port)
         with _proxy(appliance, target) if mode.has_proxy else nullcontext(target) as reached:
             for who, uid, each in _attackers(appliance, mode, reached):
-                for name, how in _tried(uid, "others" if uid else "served", each).items():
+                for name, how in tried(uid, "others" if uid else "served", each).items():
                     yield Outcome(mode=mode.name, who=who, attack=name.replace("_", " "), how=how)
             if mode.has_tokens or not mode.has_proxy:  # else whoever comes through it is nobody
                 yield from _controls(appliance, mode, reached)
@@ -134,9 +134,9 @@ def _is_open(port: int) -> bool:
 def _controls(appliance: ApplianceProcess, mode: Mode, target: Target) -> Iterator[Outcome]:
     """Try the same as root, who may: an attack that nobody can make shows nothing."""
     token = mint(appliance, "root", "--uid", "0", "--gid", "0") if mode.has_tokens else ""
-    tried = _tried(0, "others", replace(target, token=token))
+    made = tried(0, "others", replace(target, token=token))
     for name in ROOT_CAN:
-        how = "" if tried.get(name) else "root could not do it either: the attack is not made"
+        how = "" if made.get(name) else "root could not do it either: the attack is not made"
         yield Outcome(mode=mode.name, who="control", attack=name.replace("_", " "), how=how)
 
 
@@ -211,7 +211,8 @@ def _name_of(uid: int) -> str:
     return words.stdout.strip() or str(uid)
 
 
-def _tried(uid: int, probes: str, target: Target) -> dict[str, str]:
+def tried(uid: int, probes: str, target: Target) -> dict[str, str]:
+    """Return how each attack of a user succeeded, by name; empty where it did not."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.attack.attacker", str(uid), probes],
         input=target.encode(),
