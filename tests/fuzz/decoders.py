@@ -184,17 +184,10 @@ def _programs() -> Iterable[bytes]:
 
 def decoders() -> dict[str, Decoder]:
     """Return all targets."""
-    return {**_of_messages(), **_of_texts(), **_of_programs()}
+    return {**_of_connections(), **_of_messages(), **_of_texts(), **_of_programs()}
 
 
-def _of_messages() -> dict[str, Decoder]:
-    compile_request = CompileJobRequest(compile_dir_relative_path="cached_compile")
-    compile_request.debug_args.debug_mgr.labels["a"] = "b"
-    hello = NodeReport()
-    hello.hello.SetInParent()
-    run = RunRequest(num_iterations=100, activation_freq=1)
-    run.checkpoint_schedule.intervals.add(start=9, end=99, step=10)
-    protobuf = (WscError, DecodeError)
+def _of_connections() -> dict[str, Decoder]:
     return {
         "client hello": Decoder(
             read=parse_client_hello, seeds=(client_hello(),), expected_errors=(NoHelloError,)
@@ -206,6 +199,18 @@ def _of_messages() -> dict[str, Decoder]:
             ),
             expected_errors=(NoPrefaceError,),
         ),
+    }
+
+
+def _of_messages() -> dict[str, Decoder]:
+    compile_request = CompileJobRequest(compile_dir_relative_path="cached_compile")
+    compile_request.debug_args.debug_mgr.labels["a"] = "b"
+    hello = NodeReport()
+    hello.hello.SetInParent()
+    run = RunRequest(num_iterations=100, activation_freq=1)
+    run.checkpoint_schedule.intervals.add(start=9, end=99, step=10)
+    protobuf = (WscError, DecodeError)
+    return {
         "stream handshake": Decoder(
             read=partial(decode_message, peer="A peer"),
             seeds=(encode_message({"name": "ring", "label": "pod"}),),
