@@ -16,8 +16,9 @@ from appliance.management.front.sni_proxy import Backends, SniProxy, listen
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.settings_by_group import PROCESSES, ListenOptions
 from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
-from appliance.management.rpc.client.client_streams import ClientStreams, Presence
+from appliance.management.rpc.client.client_streams import ClientStreams
 from appliance.management.rpc.client.job_methods import JobMethods
+from appliance.management.rpc.client.lease_beats import LeaseBeats, Presence
 from appliance.management.rpc.client.server_methods import ServerMethods
 from appliance.management.rpc.client.submission_methods import SubmissionMethods
 from appliance.management.rpc.connections import Connections
@@ -28,7 +29,7 @@ from appliance.management.rpc.driver_servicer import (
     LogServicer,
 )
 from appliance.management.rpc.event_servicer import EventServicer
-from appliance.management.rpc.inner_servicer import InnerServicer
+from appliance.management.rpc.inner_servicer import JobReports, PodPlaces
 from appliance.management.rpc.queue_servicer import QueueServicer
 from appliance.management.rpc.rpc_edge import CLIENT_OPTIONS, INNER_OPTIONS, RpcEdge, by_name
 from appliance.management.services import Services
@@ -47,7 +48,10 @@ from protos.wsc.v1.drivers_pb2_grpc import (
 from protos.wsc.v1.events_pb2_grpc import add_EventsServicer_to_server
 from protos.wsc.v1.logs_pb2_grpc import add_LogsServicer_to_server
 from protos.wsc.v1.maintenance_pb2_grpc import add_MaintenanceServicer_to_server
-from protos.wsc.v1.management_pb2_grpc import add_ManagementServicer_to_server
+from protos.wsc.v1.management_pb2_grpc import (
+    ManagementServicer,
+    add_ManagementServicer_to_server,
+)
 from protos.wsc.v1.queue_pb2_grpc import add_QueueServicer_to_server
 
 
@@ -102,14 +106,8 @@ def _add_client_services(
     server: grpc.aio.Server, services: Services, presence: Presence, connections: Connections
 ) -> None:
     outer, needs_token = by_name(server), services.options.trust.needs_token
-    streams = ClientStreams(
-        services.state,
-        services.jobs,
-        services.inventory,
-        services.watch,
-        connections=connections,
-        presence=presence,
-    )
+    leases = LeaseBeats(services.state, services.inventory, presence)
+    streams = ClientStreams(services.jobs, services.watch, connections, leases)
     cluster = joined(
         ClusterManagementServicer,  # type: ignore[type-abstract]  # in its stubs alone
         ServerMethods(needs_token=needs_token),
@@ -124,7 +122,6 @@ def _add_client_services(
         watch=services.watch,
         exports=services.exports,
         systems=services.systems,
-        clock=services.clock,
         needs_token=needs_token,
     )
     admin = AdminServicer(
@@ -155,14 +152,11 @@ async def serve_pods(
     """Serve the pods of this node, and through the internal listener those of others."""
     server = grpc.aio.server(interceptors=[RpcEdge(threads)], options=INNER_OPTIONS)
     inner, is_alone = by_name(server), foundation.options.nodes.launcher == PROCESSES
-    servicer = InnerServicer(
-        services.jobs,
-        services.watch,
-        foundation.addresses,
-        services.clock,
-        presence,
-        may_start=may_start,
-        key_of=None if is_alone else foundation.job_keys.text_of,
+    key_of = None if is_alone else foundation.job_keys.text_of
+    servicer = joined(
+        ManagementServicer,  # type: ignore[type-abstract]  # in its stubs alone
+        JobReports(services.jobs, services.watch, services.clock, presence, key_of=key_of),
+        PodPlaces(services.jobs, foundation.addresses, may_start=may_start, key_of=key_of),
     )
     add_ManagementServicer_to_server(servicer, inner)
     add_DriverControlServicer_to_server(DriverControlServicer(services.driver_restarts), inner)

@@ -27,7 +27,7 @@ from appliance.management.options.settings_by_group import LOOPBACK
 from appliance.management.pod_side import OpenPodSide, PodSide, open_pod_side
 from appliance.management.pods.inner_listener import open_inner_listener
 from appliance.management.reconciler.reconciler import Reconciler
-from appliance.management.rpc.client.client_streams import Presence
+from appliance.management.rpc.client.lease_beats import Presence
 from appliance.management.services import Services
 from appliance.management.store.own_process import spare_the_collector
 from appliance.management.store.persistent_ports import Ports

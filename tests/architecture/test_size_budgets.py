@@ -17,6 +17,7 @@ MAX_CODE_LINES = 60
 """Of a function without its signature and docstring: a command has a line for each option."""
 MAX_MODULES = 15
 MAX_METHODS = 25
+MAX_COLLABORATORS = 5
 
 
 def _sources(*packages: str) -> Iterator[Path]:
@@ -76,7 +77,46 @@ def test_no_class_of_management_or_the_coordinator_has_too_many_methods() -> Non
     assert found == {}
 
 
+def _is_value(node: ast.ClassDef) -> bool:
+    """Whether a class is of values: an enum, or a dataclass but for the bundle of repositories."""
+    is_dataclass = any("dataclass" in ast.unparse(each) for each in node.decorator_list)
+    is_enum = any(ast.unparse(base).endswith(("Enum", "NamedTuple")) for base in node.bases)
+    return (is_dataclass or is_enum) and node.name != "State"
+
+
+def _collaborators(node: ast.ClassDef, kinds: set[str]) -> list[str]:
+    """Return the constructor's parameters that are called: objects of our own, and callables."""
+    for each in node.body:
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__":
+            parameters = (*each.args.args[1:], *each.args.kwonlyargs)
+            return [one.arg for one in parameters if kinds & _names(one.annotation)]
+    return []
+
+
+def _names(annotation: ast.expr | None) -> set[str]:
+    found = ast.walk(annotation) if annotation is not None else ()
+    return {each.id for each in found if isinstance(each, ast.Name)}
+
+
+def test_no_class_of_management_has_too_many_collaborators() -> None:
+    trees = {path: ast.parse(path.read_text()) for path in _sources("appliance")}
+    classes = [
+        (path, node)
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    kinds = {"Callable", "KeyOf", "WriteBatched", *(n.name for _, n in classes if not _is_value(n))}
+    found = {
+        f"{_name(path)}: {node.name}": names
+        for path, node in classes
+        if path.is_relative_to(ROOT / "appliance/management")
+        and len(names := _collaborators(node, kinds)) > MAX_COLLABORATORS
+    }
+    assert found == {}
+
+
 def test_the_reconciler_is_read_in_one_sitting() -> None:
     """It moves every job; what it does about jobs, pods, time and the queue is beside it."""
     text = (ROOT / "appliance/management/reconciler/reconciler.py").read_text()
-    assert len(text.splitlines()) <= 350
+    assert len(text.splitlines()) <= 300

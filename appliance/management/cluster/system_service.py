@@ -39,6 +39,10 @@ class SystemService:
         self._clock: Clock = state.clock
         self._applying = threading.Lock()
 
+    def now(self) -> dt.datetime:
+        """Return the time by which changes are dated."""
+        return self._clock.now()
+
     def list(self) -> Sequence[System]:
         """Return all systems, in the cluster's order."""
         return self._model.facts.systems

@@ -372,10 +372,6 @@ class JobService:
         """Whether a job or workflow has a lease that was not ended."""
         return self._state.leases.exists(lease_id)
 
-    def renew_lease(self, lease_id: str, *, holder: str, seconds: int) -> bool:
-        """Take note of a sign of life; False if there is no such lease."""
-        return self._state.leases.renew(lease_id, holder=holder, seconds=seconds)
-
 
 NO_REASONS = ("", "None")
 """What a client says of a failure without a reason: the SDK's the second, whatever has failed."""

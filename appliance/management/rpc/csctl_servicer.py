@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError, Message
 
-from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.systems import SystemEvent, SystemEventKind
 from appliance.core.errors import ConflictError, UserError
@@ -43,12 +42,10 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
         watch: JobWatch,
         exports: LogExports,
         systems: SystemService,
-        clock: Clock,
         needs_token: bool = False,
     ) -> None:
         self._exports = exports
         self._systems = systems
-        self._clock = clock
         self._needs_token = needs_token
         self._jobs = jobs
         self._views = views
@@ -216,7 +213,7 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
         stall = request.stall_event
         event = SystemEvent(
             system=request.system_name,
-            at=self._clock.now(),
+            at=self._systems.now(),
             kind=SystemEventKind.STALL,
             note=request.note,
             details={

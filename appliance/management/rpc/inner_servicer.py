@@ -1,4 +1,4 @@
-"""The internal Management service, for the coordinators of jobs."""
+"""The two parts of the internal Management service, which coordinators and pods call."""
 
 import asyncio
 import datetime as dt
@@ -17,53 +17,46 @@ from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.job_service import JobService
 from appliance.management.pods.coordinators import CoordinatorAddresses
 from appliance.management.rpc.call_context import Context
-from appliance.management.rpc.client.client_streams import Presence
+from appliance.management.rpc.client.lease_beats import Presence
 from appliance.storage.queue.series import MAX_NAME
 from appliance.wire.job_times import masked_weights_of
 from protos.wsc.v1 import management_pb2 as pb
-from protos.wsc.v1 import management_pb2_grpc
 
 _MAX_COMPILE_POLL_SECONDS = 30.0
 
+KeyOf = Callable[[JobId], str] | None
+"""Returns the key of a job, which whoever speaks for the job has to know; None where all pods run
+as one user of this machine."""
 
-class InnerServicer(management_pb2_grpc.ManagementServicer):
-    """Handles the coordinators' reports, and gives pods on other nodes coordinators' addresses.
+
+class PodPlaces:
+    """Where coordinators listen, and whether pods may start.
 
     Args:
-        jobs: What is done to jobs.
-        watch: Tells of changes.
+        jobs: Told of coordinators that listen.
         addresses: Where coordinators of other nodes are.
-        clock: Times waiting.
-        presence: Is told which clients live.
         may_start: Whether the pods of a job may run, where they are placed before they run.
-        key_of: Returns the key of a job, which whoever speaks for the job has to know; None where
-            all pods run as one user of this machine.
+        key_of: See `KeyOf`.
     """
 
     def __init__(
         self,
         jobs: JobService,
-        watch: JobWatch,
         addresses: CoordinatorAddresses,
-        clock: Clock,
-        presence: Presence,
         *,
-        may_start: Callable[[JobId], bool] = lambda _: True,
-        key_of: Callable[[JobId], str] | None = None,
+        may_start: Callable[[JobId], bool],
+        key_of: KeyOf,
     ) -> None:
-        self._key_of = key_of
         self._jobs, self._addresses = jobs, addresses
-        self._watch = watch
-        self._clock = clock
-        self._presence = presence
         self._may_start = may_start
+        self._key_of = key_of
 
     async def RegisterCoordinator(
         self, request: pb.RegisterCoordinatorRequest, context: Context
     ) -> pb.RegisterCoordinatorReply:
         """Record that the coordinator listens: the job's ingress is open."""
         job, address = JobId(request.job), request.service_address
-        self._check(job, context)
+        _check_key(self._key_of, job, context)
         if not request.control_address.startswith("unix:"):
             await asyncio.to_thread(self._note_far, job, request.control_address)
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,10 +74,35 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
         """Whether a pod that has a node may run: whether all pods of its job have one."""
         return pb.AskStartReply(may_start=self._may_start(JobId(request.job)))
 
+    def _note_far(self, job: JobId, address: str) -> None:
+        self._jobs.load(job)  # that it is known, before anything is written for it
+        self._addresses.note(job, address)
+
+
+class JobReports:
+    """Takes what coordinators report and ask.
+
+    Args:
+        jobs: What is done to jobs.
+        watch: Tells of changes.
+        clock: Times waiting.
+        presence: Is told which clients live.
+        key_of: See `KeyOf`.
+    """
+
+    def __init__(
+        self, jobs: JobService, watch: JobWatch, clock: Clock, presence: Presence, *, key_of: KeyOf
+    ) -> None:
+        self._jobs = jobs
+        self._watch = watch
+        self._clock = clock
+        self._presence = presence
+        self._key_of = key_of
+
     def ReportJob(self, request: pb.JobReport, context: Context) -> pb.JobReportReply:
         """How the job fares."""
         job = JobId(request.job)
-        self._check(job, context)
+        _check_key(self._key_of, job, context)
         if request.phase and request.phase not in Phase.__members__:
             raise UserError(f"{request.phase!r} is no phase.")
         if request.has_client:
@@ -107,7 +125,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
     ) -> pb.RequestCompileReply:
         """A compile job wants what compiling takes: answer once it has it, or say why it waits."""
         job = JobId(request.job)
-        self._check(job, context)
+        _check_key(self._key_of, job, context)
         seconds = min(request.wait_seconds, _MAX_COMPILE_POLL_SECONDS)
         deadline = self._clock.monotonic_seconds() + seconds
         with self._watch.follow(job) as changed:
@@ -127,22 +145,11 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
                 changed.clear()
         return pb.RequestCompileReply(is_granted=True)
 
-    def _check(self, job: JobId, context: Context) -> None:
-        if self._key_of is None:
-            return
-        told = dict(context.invocation_metadata() or ()).get(JOB_KEY_METADATA, "")
-        if not hmac.compare_digest(str(told).encode(), self._key_of(job).encode()):
-            raise ForbiddenError(f"Whoever speaks for job {job} does not know the job's key.")
-
     def _why_no_compile(self, job: JobId) -> pb.RequestCompileReply:
         wait = self._jobs.wait_of(job)
         if wait is None:
             return pb.RequestCompileReply()
         return pb.RequestCompileReply(reason=wait.reason, position=wait.position + 1)
-
-    def _note_far(self, job: JobId, address: str) -> None:
-        self._jobs.load(job)  # that it is known, before anything is written for it
-        self._addresses.note(job, address)
 
     def _session(self, request: pb.JobReport) -> RunSession:
         report, now = request.session, self._clock.now()
@@ -174,6 +181,14 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
             subject=report.pod or job,
             is_warning=report.is_warning,
         )
+
+
+def _check_key(key_of: KeyOf, job: JobId, context: Context) -> None:
+    if key_of is None:
+        return
+    told = dict(context.invocation_metadata() or ()).get(JOB_KEY_METADATA, "")
+    if not hmac.compare_digest(str(told).encode(), key_of(job).encode()):
+        raise ForbiddenError(f"Whoever speaks for job {job} does not know the job's key.")
 
 
 def _point(report: pb.SeriesPoint) -> Point:

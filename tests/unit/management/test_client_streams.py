@@ -9,7 +9,8 @@ from appliance.core.cluster.access import Principal, Target, UserRole
 from appliance.core.cluster.records import User
 from appliance.core.errors import ForbiddenError
 from appliance.management.jobs.job_service import Ingress
-from appliance.management.rpc.client.client_streams import Presence, Standing, standing, told
+from appliance.management.rpc.client.client_streams import told
+from appliance.management.rpc.client.lease_beats import Presence, Standing, standing
 from appliance.management.rpc.connections import RECENT_SECONDS, Connections, Proof
 from tests.support.clock import FakeClock
 

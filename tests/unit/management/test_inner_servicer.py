@@ -8,8 +8,8 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.run import PodReadings
 from appliance.core.errors import ForbiddenError, UserError
 from appliance.core.pods.pod_spec import JOB_KEY_METADATA
-from appliance.management.rpc.client.client_streams import Presence
-from appliance.management.rpc.inner_servicer import InnerServicer
+from appliance.management.rpc.client.lease_beats import Presence
+from appliance.management.rpc.inner_servicer import JobReports
 from protos.wsc.v1 import management_pb2 as pb
 
 REPORT = pb.JobReport(job="wsjob-a", phase="FAILED", message="over")
@@ -27,9 +27,7 @@ class Reports:
 
 
 def servicer(jobs, *, key_of):
-    return InnerServicer(
-        jobs, None, None, SystemClock(), Presence(SystemClock(), 30), key_of=key_of
-    )
+    return JobReports(jobs, None, SystemClock(), Presence(SystemClock(), 30), key_of=key_of)
 
 
 def call(*metadata):

@@ -8,63 +8,25 @@ stream is told as much as the client needs to continue.
 """
 
 import asyncio
-import threading
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import replace
-from enum import Enum
 
-from appliance.core.clock import Clock
-from appliance.core.cluster.access import Action, Principal, Target, refusal
-from appliance.core.errors import ForbiddenError, NotFoundError
-from appliance.core.ids import JobId, WorkflowId
+from appliance.core.cluster.access import Principal
+from appliance.core.errors import NotFoundError
+from appliance.core.ids import JobId
 from appliance.management.access.authorization import asking_principal, job_target
 from appliance.management.changes.watch import JobWatch, wait_for_change
-from appliance.management.cluster.inventory import Inventory
 from appliance.management.jobs.job_service import Ingress, JobService
-from appliance.management.rpc.access_edge import lease_target
 from appliance.management.rpc.client.heartbeats import HeartbeatStreams
+from appliance.management.rpc.client.lease_beats import LeaseBeats, Standing, standing
 from appliance.management.rpc.connections import Connections, OwnProof, Proof
-from appliance.management.store.state import State
 from protos.cluster.cluster_pb2 import HeartbeatRequest, HeartbeatResponse
 
 _RECHECK_SECONDS = 30.0
-_UNPROVED_LEASES = 10
-"""Leases that beats alone may keep up what holds resources without a proof that its client lives.
-A client that has lost its connection gives none before its next ordinary call or, while its job
-runs, its next call to the coordinator; both come within seconds of each other in a live run."""
-_MAX_KNOWN = 10_000
 
 _NO_PROOF = "Waiting for job running; nobody has proved on this connection that it is their job."
 _ENDED = "The job has ended; `csctl get job` says why."
-
-
-class Standing(Enum):
-    """How sure it is that the job's own client is at the other end of a stream."""
-
-    PROVED = "proved"
-    LIKELY = "likely"
-    UNKNOWN = "unknown"
-
-
-def standing(sure: Principal | None, likely: Principal | None, target: Target) -> Standing:
-    """Return how well a stream is proven to come from the client of a job or workflow.
-
-    Args:
-        sure: Who is at the other end; None if that is not sure.
-        likely: Who most likely is; None if that cannot be said.
-        target: The job or workflow.
-
-    Raises:
-        ForbiddenError: Somebody is there who may not.
-    """
-    principal = sure or likely
-    if principal is None:
-        return Standing.UNKNOWN
-    if (why := refusal(principal, Action.ATTACH_JOB, target)) is not None:
-        raise ForbiddenError(why)
-    return Standing.LIKELY if sure is None else Standing.PROVED
 
 
 def told(ingress: Ingress, seen: Standing) -> Ingress:
@@ -79,71 +41,26 @@ def told(ingress: Ingress, seen: Standing) -> Ingress:
     return replace(ingress, message=message)
 
 
-class Presence:
-    """When the clients of jobs and workflows have last been known to live.
-
-    Args:
-        clock: Source of time.
-        lease_seconds: Life of a job without a sign of its client.
-    """
-
-    def __init__(self, clock: Clock, lease_seconds: float) -> None:
-        self._clock = clock
-        self._limit_seconds = lease_seconds * _UNPROVED_LEASES
-        self._lock = threading.Lock()
-        self._seen: OrderedDict[str, float] = OrderedDict()
-
-    def seen(self, lease_id: str) -> None:
-        """Take note that a client has proved that it lives."""
-        with self._lock:
-            self._seen[lease_id] = self._clock.monotonic_seconds()
-            self._seen.move_to_end(lease_id)
-            if len(self._seen) > _MAX_KNOWN:
-                self._seen.popitem(last=False)
-
-    def is_recent(self, lease_id: str) -> bool:
-        """Whether a client was seen not too long ago; one that is not known counts as seen now.
-
-        After a restart that is everyone.
-        """
-        with self._lock:
-            at = self._seen.get(lease_id)
-        if at is None:
-            self.seen(lease_id)
-            return True
-        return self._clock.monotonic_seconds() - at <= self._limit_seconds
-
-
 class ClientStreams:
     """Answers the client's streams.
 
     Args:
-        state: The appliance's database.
         jobs: Questions about jobs.
-        inventory: Knows what workflows keep.
         watch: Tells of changes.
         connections: Know who has proved themselves on which.
-        presence: Remembers who was seen.
+        leases: Renews leases by beats.
     """
 
     def __init__(
-        self,
-        state: State,
-        jobs: JobService,
-        inventory: Inventory,
-        watch: JobWatch,
-        *,
-        connections: Connections,
-        presence: Presence,
+        self, jobs: JobService, watch: JobWatch, connections: Connections, leases: LeaseBeats
     ) -> None:
-        self._state, self._jobs, self._inventory = state, jobs, inventory
-        self._watch = watch
-        self._connections, self._presence = connections, presence
+        self._jobs, self._watch = jobs, watch
+        self._connections, self._leases = connections, leases
         self._heartbeats = HeartbeatStreams(watch, jobs.has_lease)
 
     def expect(self, peer: str, lease_id: str) -> None:
         """Take note that a client has just got a job or workflow, and will open streams for it."""
-        self._presence.seen(lease_id)
+        self._leases.presence.seen(lease_id)
         self._heartbeats.expect(peer, lease_id)
 
     async def ingress(self, job: JobId, peer: str) -> AsyncGenerator[tuple[Ingress, Standing]]:
@@ -199,12 +116,7 @@ class ClientStreams:
         self, beat: HeartbeatRequest, sure: Principal | None, likely: Principal | None
     ) -> HeartbeatResponse:
         lease = str(beat.lease_id or beat.job_id)
-        seen = standing(sure, likely, lease_target(lease, self._state))
-        if seen is not Standing.UNKNOWN:
-            self._presence.seen(lease)
-        is_renewed = self._counts(lease, seen) and self._jobs.renew_lease(
-            lease, holder=beat.host_name, seconds=beat.lease_duration_seconds_override
-        )
+        seen, is_renewed = self._leases.renew(lease, beat, sure, likely)
         try:
             ingress = told(self._jobs.ingress(JobId(lease)), seen)
         except NotFoundError:  # the lease of a workflow
@@ -218,14 +130,3 @@ class ClientStreams:
             is_scheduled=ingress.is_scheduled,
             is_ready=ingress.is_ready,
         )
-
-    def _counts(self, lease: str, seen: Standing) -> bool:
-        """Whether a beat renews a lease."""
-        if seen is not Standing.UNKNOWN:
-            return True
-        record = self._jobs.find(JobId(lease))
-        if record is not None:
-            holds = record.phase.holds_resources
-        else:
-            holds = bool(self._inventory.reserved_systems(WorkflowId(lease)))
-        return not holds or self._presence.is_recent(lease)

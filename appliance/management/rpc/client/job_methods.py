@@ -11,7 +11,8 @@ from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.submissions import SubmissionService
 from appliance.management.rpc.call_context import Context
-from appliance.management.rpc.client.client_streams import ClientStreams, Standing
+from appliance.management.rpc.client.client_streams import ClientStreams
+from appliance.management.rpc.client.lease_beats import Standing
 from appliance.management.rpc.client.reported_failures import require_told
 from appliance.management.store import versions
 from appliance.wire import cluster_jobs
