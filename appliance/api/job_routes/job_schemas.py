@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.records import EventRecord, PodRecord
+from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
 from appliance.core.cluster.run import Point, RunProgress
 from appliance.core.cluster.run import RunSession as Session
 from appliance.core.queries.job_filter import JobLine
@@ -345,38 +345,25 @@ class Job(JobSummary):
         """Return a job with all that belongs to it."""
         job = view.job
         return cls(
-            id=job.id,
-            type=job.type,
-            session=job.session,
-            workflow=job.workflow,
+            **{name: getattr(job, name) for name in cls._alike()},
             user=job.user.name,
             uid=job.user.uid,
             gid=job.user.gid,
-            detail=job.detail,
-            priority=job.priority,
-            phase=job.phase,
-            message=job.message,
-            num_systems=job.num_systems,
-            systems=list(job.systems),
-            labels=dict(job.labels),
-            created_at=job.created_at,
-            started_at=job.started_at,
-            ended_at=job.ended_at,
             mark=mark_of(job),
             dashboard=dashboard,
             namespace=namespace,
-            client_workdir=job.client_workdir,
-            client_release=job.client_release,
-            artifact_dir=job.artifact_dir,
-            workers_per_system=job.workers_per_system,
             phases=phase_spans(view.events),
             pods=[Pod.of(pod) for pod in view.pods],
             events=[Event.of(event) for event in view.events],
             waiting=Waiting.of(waiting) if waiting else None,
             progress=progress,
             num_run_sessions=num_run_sessions,
-            held_by=job.held_by,
         )
+
+    @classmethod
+    def _alike(cls) -> set[str]:
+        """Return the fields that a job's record has by the same name, and in the same form."""
+        return cls.model_fields.keys() & JobRecord.__dataclass_fields__.keys() - {"user"}
 
 
 class JobChange(BaseModel):

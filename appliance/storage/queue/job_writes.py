@@ -15,6 +15,7 @@ from appliance.core.cluster.records import EventRecord, Holding, JobRecord
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JobId
 from appliance.storage.engine.writes import Row, Statement, Write
+from appliance.storage.queue.job_rows import row_of
 from appliance.storage.schema.tables import EventRow, GrantRow, JobRow, LabelRow, table_of
 
 _Effect = Callable[[], None] | None
@@ -82,43 +83,10 @@ _ENTER[Phase.SCHEDULED] = _START
 
 def new_job(record: JobRecord, effect: _Effect) -> list[Write]:
     """Return the writes that store a new job with the events of its creation."""
-    user = record.user
-    row = {
-        "sequence": record.sequence,
-        "id": record.id,
-        "type": record.type.value,
-        "session": record.session,
-        "workflow": record.workflow,
-        "uid": user.uid,
-        "gid": user.gid,
-        "username": user.name,
-        "priority": record.priority,
-        "num_systems": record.num_systems,
-        "workers_per_system": record.workers_per_system,
-        "work_dir": record.work_dir,
-        "client_workdir": record.client_workdir,
-        "service_authority": record.service_authority,
-        "service_address": record.service_address,
-        "artifact_dir": record.artifact_dir,
-        "requirements": record.requirements.to_dict(),
-        "holding": record.holding.to_dict(),
-        "verdict": record.verdict,
-        "num_starts": record.num_starts,
-        "held_by": record.held_by,
-        "request_digest": record.request_digest,
-        "client_release": record.client_release,
-        "array_id": record.array,
-        "phase": record.phase.value,
-        "message": record.message,
-        "detail": record.detail,
-        "created_at": record.created_at,
-        "started_at": record.started_at,
-        "ended_at": record.ended_at,
-    }
     labels = [
         {"job": record.id, "key": key, "value": value} for key, value in record.labels.items()
     ]
-    writes = [Write(statement=_NEW_JOB, key=record.id, rows=(row,), effect=effect)]
+    writes = [Write(statement=_NEW_JOB, key=record.id, rows=(row_of(record),), effect=effect)]
     if labels:
         writes.append(Write(statement=_NEW_LABEL, key=record.id, rows=labels))
     creation = (Phase.CREATED, Phase.QUEUED)

@@ -19,12 +19,10 @@ from appliance.core.cluster.records import (
     Holding,
     JobRecord,
     NewJob,
-    User,
 )
-from appliance.core.cluster.requirements import Requirements
 from appliance.core.errors import ConflictError, InternalError, UserError
 from appliance.core.failure_causes import cause_of
-from appliance.core.ids import JobId, WorkflowId
+from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobFilter, JobOrder
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.writes import Write
@@ -32,6 +30,7 @@ from appliance.storage.queue import job_writes
 from appliance.storage.queue.job_cache import LiveJobs
 from appliance.storage.queue.job_filter_sql import IS_UNFINISHED, conditions, page_of
 from appliance.storage.queue.job_numbers import JobNumbers
+from appliance.storage.queue.job_rows import record_of
 from appliance.storage.queue.job_writes import unknown_job
 from appliance.storage.schema.tables import EventRow, GrantRow, JobRow, LabelRow, LeaseRow, table_of
 
@@ -432,52 +431,12 @@ def _read(session: Session, wanted: JobFilter) -> Sequence[JobRecord]:
     for job, system in session.execute(of_grants.order_by(GrantRow.position)):
         systems[job].append(system)
     rows = session.execute(page_of(select(*_COLUMNS), wanted))
-    return [_record_of(row, labels.get(row.id, {}), tuple(systems.get(row.id, ()))) for row in rows]
+    return [record_of(row, labels.get(row.id, {}), tuple(systems.get(row.id, ()))) for row in rows]
 
 
 def _record(row: JobRow) -> JobRecord:
     labels = {label.key: label.value for label in row.labels}
-    return _record_of(row, labels, tuple(grant.system for grant in row.grants))
-
-
-# `Any`: a `JobRow`, or a row of its columns.
-def _record_of(
-    row: Any,  # noqa: ANN401
-    labels: Mapping[str, str],
-    systems: tuple[str, ...],
-) -> JobRecord:
-    return JobRecord(
-        id=JobId(row.id),
-        type=JobType(row.type),
-        session=row.session,
-        workflow=WorkflowId(row.workflow),
-        user=User(uid=row.uid, gid=row.gid, name=row.username),
-        priority=row.priority,
-        num_systems=row.num_systems,
-        workers_per_system=row.workers_per_system,
-        labels=labels,
-        work_dir=row.work_dir,
-        client_workdir=row.client_workdir,
-        service_authority=row.service_authority,
-        sequence=row.sequence,
-        phase=Phase(row.phase),
-        message=row.message,
-        detail=row.detail,
-        systems=systems,
-        requirements=Requirements.from_dict(row.requirements),
-        holding=Holding.from_dict(row.holding),
-        verdict=row.verdict,
-        num_starts=row.num_starts,
-        held_by=row.held_by,
-        request_digest=row.request_digest,
-        client_release=row.client_release,
-        array=row.array_id,
-        service_address=row.service_address,
-        artifact_dir=row.artifact_dir,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-    )
+    return record_of(row, labels, tuple(grant.system for grant in row.grants))
 
 
 def _event(row: EventRow) -> EventRecord:
