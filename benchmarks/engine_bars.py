@@ -13,14 +13,14 @@ Tables that are held to nothing, such as other frameworks at 128 tokens a step, 
 
 import argparse
 import re
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from appliance.core.pods.pod_options import StreamMode
 from benchmarks.engine import BFLOAT16, GROUPS, SHAPES, demands
 from benchmarks.engine_parties.environment import multiplies_bfloat16
+from benchmarks.engine_parties.interpreters import Program, start_benchmark, text_of
 
 _LINE = re.compile(r"\S+ \S+ .*\b(ok|MISSED)")
 
@@ -45,10 +45,10 @@ class Part:
     num_bars: int = 1
     needs_bfloat16: bool = False
 
-    def command(self, *, is_small: bool) -> list[str]:
-        """Return its command."""
+    def words(self, *, is_small: bool) -> list[str]:
+        """Return what an interpreter is told."""
         added = self.small if is_small else ()
-        return [sys.executable, "-m", self.module, *self.arguments, *added]
+        return ["-m", self.module, *self.arguments, *added]
 
 
 def parts() -> Iterator[Part]:
@@ -91,7 +91,8 @@ def parts() -> Iterator[Part]:
         needs_bfloat16=True,
     )
     one_round = ("--rounds", "1")
-    yield Part(name="sparse-kernels", module="benchmarks.sparse_kernels", small=one_round)
+    few: tuple[str, ...] = (*one_round, "--tokens", "32")
+    yield Part(name="sparse-kernels", module="benchmarks.sparse_kernels", small=few)
     little: tuple[str, ...] = ("--width", "64", "--depth", "1", "--seq-len", "32", *one_round)
     yield Part(name="experts", module="benchmarks.experts", small=little)
     little = ("--small", "--rounds", "1")
@@ -101,17 +102,18 @@ def parts() -> Iterator[Part]:
     yield Part(name="start-up", module="benchmarks.start_up", small=("--runs", "1"))
     small_weights = ("--layers", "2", "--width", "512")
     yield Part(name="weights-wire", module="benchmarks.weights_wire", small=small_weights)
-    yield Part(name="streams", module="benchmarks.streams", num_bars=0)
+    few = (*one_round, "--messages", "5")
+    yield Part(name="streams", module="benchmarks.streams", small=few, num_bars=0)
     yield Part(
         name="call-overhead",
         module="benchmarks.program_overhead",
-        small=("--ops", "200"),
+        small=("--ops", "200", "--repeats", "3"),
         num_bars=0,
     )
     yield Part(
         name="network-streams",
         module="benchmarks.network_streams",
-        small=("--rounds", "1", "--messages", "5"),
+        small=few,
     )
 
 
@@ -125,20 +127,26 @@ def measured_here(every: Iterable[Part]) -> Iterator[str]:
         yield part.name
 
 
-def run(part: Part, *, is_small: bool) -> list[str]:
-    """Run a part and pass its output on; return its lines."""
+def run(
+    part: Part, *, is_small: bool, start: Callable[[Sequence[str]], Program] = start_benchmark
+) -> list[str]:
+    """Run a part and pass its output on; return its lines.
+
+    Args:
+        part: It.
+        is_small: Whether it is a trial.
+        start: Starts it.
+    """
     print(f"\n== {part.name}", flush=True)
-    command = part.command(is_small=is_small)
     found: list[str] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
+    with start(part.words(is_small=is_small)) as process:
+        for line in text_of(process.stdout):
             print(line, end="", flush=True)
             if _LINE.fullmatch(line.strip()):
                 found.append(line.strip())
-    says_missed = any(line.endswith("MISSED") for line in found)
-    if process.returncode and not says_missed:
-        found.append(f"{part.name} not-measured exit-code-{process.returncode} MISSED")
+    code, says_missed = process.wait(), any(line.endswith("MISSED") for line in found)
+    if code and not says_missed:
+        found.append(f"{part.name} not-measured exit-code-{code} MISSED")
     elif len(found) < part.num_bars:
         said = f"said-{len(found)}-of-{part.num_bars}-lines"
         found.append(f"{part.name} not-measured {said} MISSED")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.client_scripts.running import appliance, start_client
+from benchmarks.client_scripts.running import appliance, output_of, start_client
 
 PROGRAM = Path(__file__).resolve().parents[1] / "tests" / "conformance" / "client" / "generation.py"
 LEAST = 0.8
@@ -30,8 +30,7 @@ def run(arguments: tuple[str, ...], directory: Path) -> dict[str, Any]:
     directory.mkdir(parents=True)
     out, log = directory / "result.json", directory / "client.log"
     client = start_client(str(PROGRAM), *arguments, "--out", out, directory=directory, log=log)
-    client.communicate()
-    assert client.returncode == 0, log.read_text()[-4000:]
+    output_of(client, log)
     found: dict[str, Any] = json.loads(out.read_text())
     return found
 

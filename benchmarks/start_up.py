@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.client_scripts.running import appliance, start_client
+from benchmarks.client_scripts.running import appliance, output_of, start_client
 from benchmarks.programs.gpt import GptShape
 
 LIMIT_SECONDS = 5.0
@@ -35,8 +35,7 @@ def run(address: str, directory: Path) -> dict[str, tuple[float, float]]:
         directory=directory,
         log=log,
     )
-    client.communicate()
-    assert client.returncode == 0, log.read_text()[-4000:]
+    output_of(client, log)
     marks: dict[str, tuple[float, float]] = json.loads(out.read_text())["marks"]
     return marks
 

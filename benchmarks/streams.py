@@ -1,9 +1,12 @@
 """Shared-memory ring between two processes: doorbells per second, bytes per second, memcpy beside.
 
-Run: `python benchmarks/streams.py`. Every figure is the median of several rounds; the ring's rounds
-and the plain copies alternate, so that both see the same noise.
+    python -m benchmarks.streams [--rounds 7] [--messages 5000]
+
+Every figure is the median of several rounds; the ring's rounds and the plain copies alternate, so
+that both see the same noise.
 """
 
+import argparse
 import multiprocessing
 import statistics
 import tempfile
@@ -14,7 +17,6 @@ import numpy as np
 
 from appliance.streams.shared_memory import connect_ring, serve_ring
 
-ROUNDS = 7
 SECONDS = 60.0
 NUM_SLOTS = 3
 MEGABYTE = 1_000_000
@@ -66,14 +68,18 @@ def ring_seconds(source: np.ndarray, repeats: int, num_readers: int) -> float:
 
 def main() -> None:
     """Print one line for each size and number of readers."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--messages", type=int, default=5000, help="most of a round")
+    options = parser.parse_args()
     print(f"{'bytes':>10} {'readers':>7} {'us':>9} {'GB/s':>7} {'memcpy us':>10} {'ratio':>6}")
     for size in (0, 4096, MEGABYTE, 16 * MEGABYTE, 64 * MEGABYTE):
-        repeats = max(20, min(5000, 2_000_000_000 // (size + 100_000)))
+        repeats = min(options.messages, max(20, 2_000_000_000 // (size + 100_000)))
         source = np.ones(size, dtype=np.uint8)
         target = np.zeros((NUM_SLOTS, size), dtype=np.uint8)
         for num_readers in (1, 2):
             plain, ring = [], []
-            for _ in range(ROUNDS):
+            for _ in range(options.rounds):
                 plain.append(copy_seconds(source, target[0], repeats) if size else 0.0)
                 ring.append(ring_seconds(source, repeats, num_readers))
             a, b = statistics.median(ring), statistics.median(plain)

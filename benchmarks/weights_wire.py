@@ -26,7 +26,7 @@ import numpy as np
 
 from appliance.core.ir.tensors import DType
 from appliance.wire.tensor_chunks import TensorChunk, output_messages, parse_chunk
-from benchmarks.client_scripts.running import appliance, start_client
+from benchmarks.client_scripts.running import appliance, output_of, start_client
 from protos.appliance import appliance_service_pb2 as pb
 
 LIMIT_SECONDS = 5.0
@@ -70,11 +70,9 @@ def floor(layers: int, width: int, directory: Path) -> dict[str, float]:
     """Return the client's own seconds for sending and fetching everything."""
     with null_server(width) as port:
         arguments = (port, layers, width)
-        client = start_client(
-            "wire_floor.py", *arguments, directory=directory, log=directory / "floor.log"
-        )
-        text, _ = client.communicate()
-        assert client.returncode == 0, (directory / "floor.log").read_text()
+        log = directory / "floor.log"
+        client = start_client("wire_floor.py", *arguments, directory=directory, log=log)
+        text = output_of(client, log)
     found: dict[str, float] = json.loads(text.splitlines()[-1])
     return found
 
@@ -94,17 +92,16 @@ class Transfer:
 
 def train(layers: int, width: int, directory: Path) -> dict[str, Transfer]:
     """Return what it took the real client to send its weights and to fetch its checkpoint."""
-    out = directory / "timeline.json"
+    out, log = directory / "timeline.json", directory / "client.log"
     with appliance(directory / "appliance") as address:
         client = start_client(
             "weights.py",
             *("--mgmt-address", address, "--out", out, "--checkpoint", directory / "c.mdl"),
             *("--layers", layers, "--width", width),
             directory=directory,
-            log=directory / "client.log",
+            log=log,
         )
-        client.communicate()
-        assert client.returncode == 0, (directory / "client.log").read_text()[-4000:]
+        output_of(client, log)
     timeline = json.loads(out.read_text())
     calls, marks = timeline["calls"], timeline["marks"]
     return {

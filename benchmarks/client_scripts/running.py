@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from appliance.management.store.instance import Instance
+from benchmarks.engine_parties.interpreters import Program, text_of
+from tests.support.appliance import running_appliance
+from tests.support.client import start_piped_client
+from tests.support.forked import is_shared
 
 HERE = Path(__file__).resolve().parent
 
@@ -26,13 +30,14 @@ def client_environment() -> dict[str, str]:
     return kept
 
 
-def start_client(
-    script: str, *arguments: object, directory: Path, log: Path
-) -> subprocess.Popen[str]:
+def start_client(script: str, *arguments: object, directory: Path, log: Path) -> Program:
     """Start one of the scripts of this folder; its standard output can be read."""
+    words = [str(HERE / script), *map(str, arguments)]
     with log.open("w") as stream:
+        if is_shared():
+            return start_piped_client(words, work_dir=directory, errors=stream.fileno())
         return subprocess.Popen(
-            [str(client_python()), str(HERE / script), *map(str, arguments)],
+            [str(client_python()), *words],
             cwd=directory,
             env=client_environment(),
             stdout=subprocess.PIPE,
@@ -41,9 +46,21 @@ def start_client(
         )
 
 
+def output_of(client: Program, log: Path) -> str:
+    """Return what a client prints, once it has ended well."""
+    with client:
+        text = text_of(client.stdout).read()
+    assert client.wait() == 0, log.read_text()[-4000:]
+    return text
+
+
 @contextlib.contextmanager
 def appliance(data_dir: Path, *options: str) -> Iterator[str]:
     """Run an appliance; yields the address that clients are given."""
+    if is_shared():
+        with running_appliance(data_dir, *options) as forked:
+            yield forked.address
+        return
     command = [sys.executable, "-m", "appliance"]
     where = ["--data-dir", str(data_dir)]
     ports = ["--port", "0", "--rest-port", "0"]

@@ -7,7 +7,6 @@ streamers, so that a block of steps is let in from outside as for every other pa
 import contextlib
 import json
 import socket
-import subprocess
 import threading
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +15,7 @@ import psutil
 
 from benchmarks.client_scripts.running import appliance, start_client
 from benchmarks.engine_parties.environment import BaselineMissingError
+from benchmarks.engine_parties.interpreters import Program
 from benchmarks.engine_parties.party import memory_needed, with_children
 from benchmarks.programs.gpt import GptShape
 from tests.support.appliance import Appliance
@@ -103,7 +103,7 @@ class ClientParty:
         self._directory, self._options = directory, options
         self._open = contextlib.ExitStack()
         self._gate: BatchGate | None = None
-        self._client: subprocess.Popen[str] | None = None
+        self._client: Program | None = None
         self._num_done = 0
 
     def start(self) -> None:

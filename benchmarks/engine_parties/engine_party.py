@@ -27,7 +27,9 @@ from appliance.streams.slot_layout import SlotLayout
 from benchmarks.engine_parties.party import memory_needed, with_children
 from benchmarks.engine_parties.until_parent_ends import ending_with_this_process
 from benchmarks.programs.models import Shape
+from tests.support import kept_machine_code
 from tests.support.engine import Engine
+from tests.support.forked import is_shared
 from tests.support.pod_processes import Job
 
 _MAX_STEPS = 1_000_000
@@ -76,8 +78,10 @@ class Gate:
 class BenchmarkJob(Job):
     """A job whose pods end when this process does, be it killed."""
 
-    def interpreter(self, prefix: Sequence[str]) -> Sequence[str]:
-        """Return a command that starts an interpreter for a pod."""
+    def interpreter(self, prefix: Sequence[str]) -> Sequence[str] | None:
+        """Return a command that starts an interpreter for a pod; None in a run of the tests."""
+        if is_shared() and not prefix:
+            return None  # it is forked from one that has its imports
         return ending_with_this_process([*prefix, sys.executable])
 
 
@@ -168,6 +172,8 @@ class EngineParty:
         # Beside the systems MemoryX and SwarmX; the state is there once.
         self.needed_bytes = memory_needed(shape, num_processes=num_systems + 2, num_replicas=1)
         self._options = {"threads": str(threads), **(options or {})}
+        if is_shared():
+            self._options["machine_code"] = str(kept_machine_code.directory())
         self._job: Job | None = None
         self._engine: ResidentEngine | None = None
         self._num_allowed = 0

@@ -3,11 +3,9 @@
 import json
 import os
 import socket
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO
 
 import psutil
 
@@ -17,8 +15,8 @@ from benchmarks.engine_parties.environment import (
     baselines_python,
     require_compiler,
 )
+from benchmarks.engine_parties.interpreters import Program, start_party, text_of
 from benchmarks.engine_parties.party import memory_needed, with_children
-from benchmarks.engine_parties.until_parent_ends import ending_with_this_process
 from benchmarks.programs.models import Shape, model_name
 
 RANK = Path(__file__).with_name("rank.py")
@@ -57,7 +55,7 @@ class TorchParty:
         self._num_ranks, self._threads = num_ranks, threads
         self.needed_bytes = memory_needed(shape, num_processes=num_ranks, num_replicas=num_ranks)
         self._log = directory / f"{name}.log"
-        self._ranks: list[subprocess.Popen[str]] = []
+        self._ranks: list[Program] = []
         self._port = 0
 
     def start(self) -> None:
@@ -80,25 +78,16 @@ class TorchParty:
         command += ["--model", model_name(self._shape)]
         command += ["--shape", json.dumps(asdict(self._shape))]
         with self._log.open("w") as log:
-            self._ranks = [
-                subprocess.Popen(
-                    ending_with_this_process(command),
-                    env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    text=True,
-                    bufsize=1,
-                )
-                for rank in range(self._num_ranks)
-            ]
+            for number in range(self._num_ranks):
+                own = {"RANK": str(number), "LOCAL_RANK": str(number)}
+                self._ranks.append(start_party(command, environment | own, log))
         for rank in self._ranks:
             self._answer(rank)
 
     def run(self, num_steps: int) -> float:
         """Have every rank do so many steps; return the mean of their last losses."""
         for rank in self._ranks:
-            _pipe(rank.stdin).write(f"{num_steps}\n")
+            text_of(rank.stdin).write(f"{num_steps}\n")
         losses = [self._answer(rank)["loss"] for rank in self._ranks]
         return sum(losses) / len(losses)
 
@@ -112,24 +101,19 @@ class TorchParty:
             rank.kill()
         for rank in self._ranks:
             rank.wait()
-            _pipe(rank.stdin).close()
-            _pipe(rank.stdout).close()
+            text_of(rank.stdin).close()
+            text_of(rank.stdout).close()
         self._ranks = []
         for left in SHARED_MEMORY.glob(f"deepspeed_*_{ADDRESS}_{self._port}_*"):
             left.unlink()
 
-    def _answer(self, rank: subprocess.Popen[str]) -> dict[str, float]:
-        line = _pipe(rank.stdout).readline()
+    def _answer(self, rank: Program) -> dict[str, float]:
+        line = text_of(rank.stdout).readline()
         if not line:
             tail = "; ".join(self._log.read_text().strip().splitlines()[-3:])
             raise BaselineMissingError(f"{self.name} ended: {tail}")
         answer: dict[str, float] = json.loads(line)
         return answer
-
-
-def _pipe(pipe: IO[str] | None) -> IO[str]:
-    assert pipe is not None
-    return pipe
 
 
 def _free_port() -> int:

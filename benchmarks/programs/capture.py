@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ import numpy as np
 import torch
 
 from appliance.core.plans.plan import Plan
+from benchmarks.client_scripts.running import start_client
+from benchmarks.engine_parties.interpreters import text_of
 from benchmarks.programs.gpt import BETAS
 from benchmarks.programs.models import MODELS, Shape, model_name
 
@@ -110,24 +113,16 @@ def _source_hash(*names: str) -> str:
 
 
 def _trace(script: str, arguments: Mapping[str, object], path: Path) -> None:
-    default = Path.home() / ".cache" / "wsc" / "client-2.10.0"
-    venv = Path(os.environ.get("WSC_CLIENT_VENV") or default)
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    environment["PATH"] = f"{venv}/bin:{environment['PATH']}"
-    command = [str(venv / "bin" / "python"), str(HERE / script), "--out", str(path)]
+    words: list[object] = ["--out", path]
     for name, value in arguments.items():
-        command += [f"--{name}", str(value)]
-    done = subprocess.run(
-        command,
-        check=False,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if done.returncode or not path.exists():
-        print(done.stdout[-6000:])
-        raise subprocess.CalledProcessError(done.returncode, command)
+        words += [f"--{name}", value]
+    with tempfile.TemporaryDirectory(prefix="wsc-trace-") as folder:
+        log = Path(folder) / "client.log"
+        with start_client(str(HERE / script), *words, directory=Path(folder), log=log) as client:
+            printed = text_of(client.stdout).read()
+        if (code := client.wait()) or not path.exists():
+            print((printed + log.read_text())[-6000:])
+            raise subprocess.CalledProcessError(code, script)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.forked import ForkedProcess, directory, fork_server
+from tests.support.piped import PipedProgram, start_piped
 
 PROGRAMS = Path(__file__).parents[1] / "conformance" / "client"
 PRELOADED = (
@@ -141,6 +143,26 @@ def start_client(
         output=log,
     )
     return ClientRun(process, out, log)
+
+
+def start_piped_client(arguments: Sequence[str], *, work_dir: Path, errors: int) -> PipedProgram:
+    """Start a client program that is given the address of its cluster; its output can be read.
+
+    Args:
+        arguments: A script, and its arguments.
+        work_dir: Its working directory.
+        errors: Descriptor of its standard error.
+    """
+    environment = client_environment()
+    server = fork_server(client_venv() / "bin" / "python", PRELOADED, environment)
+    environment["CSCONFIG_PATH"] = str(work_dir / "no-config")
+    return start_piped(
+        server,
+        arguments,
+        environment=_keeping_answers_of_pip(environment),
+        cwd=work_dir,
+        errors=errors,
+    )
 
 
 def arrays_of(checkpoint: Path) -> dict[str, np.ndarray]:

@@ -25,7 +25,7 @@ from pathlib import Path
 _PROGRAM = Path(__file__).with_name("forking_interpreter.py")
 _START_SECONDS = 300
 _PACKET_BYTES = 1 << 18
-_VARIABLE = "WSC_TEST_INTERPRETERS"
+VARIABLE = "WSC_TEST_INTERPRETERS"
 """Names the process with which the interpreters end, and the directory of their sockets."""
 _DECIDING = ("PYTHON", "OMP_")
 """How the variables begin for each of whose values there is an interpreter of its own."""
@@ -89,6 +89,7 @@ class ForkServer:
         output: int,
         errors: int,
         descriptors: Sequence[int] = (),
+        standard_input: int | None = None,
     ) -> "ForkedProcess":
         """Start a program that inherits descriptors.
 
@@ -99,17 +100,21 @@ class ForkServer:
             output: Takes its standard output.
             errors: Takes its standard error.
             descriptors: What it has beside, by the same numbers.
+            standard_input: Its standard input; None for an empty one.
         """
+        inherited = {number: number for number in descriptors}
+        if standard_input is not None:
+            inherited[0] = standard_input
         order = {
             "arguments": [*arguments],
             "environment": {**environment},
             "cwd": str(cwd),
             "umask": _umask(),
-            "descriptors": [*descriptors],
+            "descriptors": [*inherited],
         }
         with self._changed:
             packet = [json.dumps(order).encode()]
-            socket.send_fds(self._connection, packet, [output, errors, *descriptors])
+            socket.send_fds(self._connection, packet, [output, errors, *inherited.values()])
             self._changed.wait_for(lambda: self._started or self._has_ended, _START_SECONDS)
             assert self._started, f"{arguments} was not started:\n{self._log.read_text()}"
             return ForkedProcess(self, arguments, **self._started.pop())
@@ -186,12 +191,17 @@ class ForkedProcess:
 
 def share() -> None:
     """Have the processes that this one starts use its interpreters, which end with this one."""
-    os.environ[_VARIABLE] = _place()
+    os.environ[VARIABLE] = place()
+
+
+def is_shared() -> bool:
+    """Return whether this process belongs to a test run, whose interpreters it may use."""
+    return VARIABLE in os.environ
 
 
 def directory() -> Path:
     """Return the directory of what the processes of a test run share."""
-    return Path(_place().partition(":")[2])
+    return Path(place().partition(":")[2])
 
 
 def fork_server(
@@ -208,7 +218,7 @@ def fork_server(
     identity = json.dumps([str(python), preloaded, sorted(deciding.items())])
     with _LOCK:
         if identity not in _CONNECTIONS:
-            owner = _place().partition(":")[0]
+            owner = place().partition(":")[0]
             name = hashlib.sha256(identity.encode()).hexdigest()[:16]
             path = directory() / f"{name}.socket"
             _CONNECTIONS[identity] = ForkServer(
@@ -227,8 +237,8 @@ def _made() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="wsc-interpreters-")
 
 
-def _place() -> str:
-    return os.environ.get(_VARIABLE) or f"{os.getpid()}:{_made().name}"
+def place() -> str:
+    return os.environ.get(VARIABLE) or f"{os.getpid()}:{_made().name}"
 
 
 def _connect(path: Path, command: Sequence[str], environment: Mapping[str, str]) -> socket.socket:

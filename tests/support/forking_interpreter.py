@@ -50,16 +50,17 @@ def become(
         cwd: Its directory.
         output: Descriptor of its standard output.
         errors: Descriptor of its standard error.
-        descriptors: What it has inherited; all else is closed.
+        descriptors: What it has inherited, its standard input if 0 is there; all else is closed.
     """
     code = 1
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((nothing, 0), (output, 1), (errors, 2)):
-            os.dup2(source, target)
+        if 0 not in descriptors:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(errors, 2)
         for number in set(range(3, _LAST)).difference(descriptors):
             os.closerange(number, number + 1)
         os.environ.clear()

@@ -1,0 +1,1 @@
+"""Every benchmark, party and bar at a small size."""
