@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import forked, kept_machine_code
 from tests.support.run_report import RunReport
-from tests.tiers import Tier
+from tests.tiers import Tier, recorded_seconds
 
 # How long an example takes, to be made or to be tried, says how busy the machine is, not whether
 # the code is right; and what a run tests must not depend on chance. `HYPOTHESIS_PROFILE=search`
@@ -33,15 +33,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 gc.disable()  # until everything is collected
 
-LONG_FIRST = (
-    "integration/test_management_killed.py",
-    "chaos",
-    "kubernetes",
-    "conformance",
-    "e2e",
-)
-"""Files that take minutes: one that a process gets last keeps all others waiting."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a target of the Makefile say which one it is."""
@@ -49,13 +40,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the long files first, in their order; what is in a file stays as it is."""
-    root = Path(__file__).parent
+    """Put the longest files first; what is in a file stays as it is.
 
-    def place(item: pytest.Item) -> int:
-        path = item.path.relative_to(root).as_posix()
-        found = (number for number, start in enumerate(LONG_FIRST) if path.startswith(start))
-        return next(found, len(LONG_FIRST))
+    One that a process gets last keeps all others waiting. How long each took is what the last
+    recorded run says (`tests/times`); files that are new to it come first.
+    """
+    root = Path(__file__).parents[1]
+    seconds = recorded_seconds(Tier.ALL)
+
+    def place(item: pytest.Item) -> float:
+        return -seconds.get(item.path.relative_to(root).as_posix(), sys.maxsize)
 
     items.sort(key=place)
 

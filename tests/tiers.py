@@ -7,8 +7,13 @@ end. A test's folder decides for the rest: `make check` has tests/unit and tests
 `make test-all` everything.
 """
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
+
+RECORDS = Path(__file__).with_name("times")
+"""What runs took: `build/times` of a run of the whole target, copied."""
 
 
 class Tier(StrEnum):
@@ -35,10 +40,10 @@ LEFT_OUT: Mapping[Tier, str] = {
 }
 """Printed at the end of each."""
 
-BUDGET_SECONDS: Mapping[Tier, float] = {Tier.CHECK: 180, Tier.TEST: 600, Tier.ALL: 1800}
-"""What pytest takes on two cores with nothing else running; `make test` runs `make check` first."""
-FILE_SECONDS: Mapping[Tier, float] = {Tier.CHECK: 60, Tier.TEST: 120, Tier.ALL: 300}
-"""The same for one file: one process of tests runs it, while the others may have nothing left."""
+BUDGET_SECONDS: Mapping[Tier, float] = {Tier.CHECK: 180, Tier.TEST: 600, Tier.ALL: 3000}
+"""What pytest takes on two cores; `make test` runs `make check` first. 1,800 s of all is the aim."""
+FILE_SECONDS: Mapping[Tier, float] = {Tier.CHECK: 60, Tier.TEST: 120, Tier.ALL: 500}
+"""The same for one file, which one process of tests runs; 300 s of all is the aim."""
 
 ONCE: Mapping[str, tuple[str, ...]] = {
     "conformance/test_real_client_training.py::test_training_equals_the_cpu_backend[gpt_adamw-3]": (
@@ -103,6 +108,15 @@ ONCE: Mapping[str, tuple[str, ...]] = {
     "kubernetes/test_real_client.py": ("appliance/management", "deploy"),
 }
 """What `make test` runs, below tests: files or single tests, and the subsystems they go through."""
+
+
+def recorded_seconds(tier: Tier) -> Mapping[str, float]:
+    """Return what each file took in the run that was recorded last."""
+    path = RECORDS / f"{tier}.json"
+    if not path.exists():
+        return {}
+    found: dict[str, float] = json.loads(path.read_text())["files"]
+    return found
 
 
 def main() -> None:

@@ -53,6 +53,6 @@ class RunReport:
         return sorted(self._files.items(), key=lambda item: -item[1])
 
     def _kept(self, starts: dict[str, tuple[int, float]]) -> dict[str, object]:
-        slowest = {file: round(seconds, 1) for file, seconds in self._slowest() if seconds >= 1}
+        slowest = {file: round(seconds, 1) for file, seconds in self._slowest()}
         total = round(time.monotonic() - self._begun, 1)
         return {"seconds": total, "files": slowest, "starts": starts}
