@@ -1,4 +1,4 @@
-"""The short form of the fault bench: fifty faults, and every promise is kept."""
+"""The short form of the fault bench: nearly every kind of fault once, every promise kept."""
 
 import pytest
 
@@ -6,14 +6,14 @@ from tests.chaos import bench
 from tests.chaos.presence import Presence
 from tests.support.clock import FakeClock
 
-NUM_FAULTS = 50
+NUM_FAULTS = 34  # as many as there are kinds; `make chaos` draws a thousand
 SEED = 16
 PATIENCE = 4.0
 """Other tests run beside this one; `make chaos` holds the promised times as they are."""
 
 
 @pytest.mark.slow
-def test_fifty_faults_keep_every_promise(tmp_path_factory):
+def test_faults_of_nearly_every_kind_keep_every_promise(tmp_path_factory):
     findings = bench.run_all(tmp_path_factory.mktemp("chaos"), SEED, NUM_FAULTS, patience=PATIENCE)
     lines, promises_hold = bench.table(findings)
     print("\n".join(lines))
