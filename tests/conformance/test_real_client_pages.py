@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.client import client_environment, client_venv
+from tests.support.client import PRELOADED, client_environment, client_venv, start_client
+from tests.support.forked_command import write
 from tests.support.pages import (
     ROOT,
     Command,
@@ -41,6 +42,20 @@ def home() -> Iterator[Path]:
         yield path
 
 
+def forking_python(directory: Path) -> Path:
+    """Return a folder whose `python` is forked from one that has imported the client."""
+    folder = directory / "forking"
+    folder.mkdir()
+    environment = client_environment()
+    python = client_venv() / "bin" / "python"
+    start = write(folder / "interpreter.json", python, PRELOADED, environment)
+    (folder / "python").write_text(
+        f'#!/bin/bash\nexport PATH={environment["PATH"]!r}\n{start} "$@"\n'
+    )
+    (folder / "python").chmod(0o755)
+    return folder
+
+
 def put_script(directory: Path, name: str, *options: str) -> None:
     """Write a script that trains the example's model, smaller, whatever it is told."""
     shutil.copytree(ROOT / "examples" / "gpt", directory / "gpt", dirs_exist_ok=True)
@@ -61,6 +76,7 @@ def test_a_script_of_one_s_own_trains_as_the_readme_says(home: Path) -> None:
         replaced={
             "CSCONFIG_PATH=...": f"CSCONFIG_PATH={home}/.local/share/wafer-appliance/config_v2"
         },
+        are_forked=False,  # everything here is as a newcomer has it
     )
     assert (home / "checkpoints" / "checkpoint_2.mdl").exists()
 
@@ -115,7 +131,7 @@ def test_a_module_beside_the_script_is_missed_as_the_page_says(home: Path) -> No
         Command("export CSCONFIG_PATH=~/.local/share/wafer-appliance/config_v2"),
         Command(f"! {train}", tuple(line.strip() for line in block.text.splitlines())),
     ]
-    follow(commands, home, first_on_path=client_venv() / "bin")
+    follow(commands, home, first_on_path=forking_python(home))
 
 
 def test_a_pipeline_trains_as_the_recipe_says(home: Path) -> None:
@@ -194,15 +210,9 @@ def test_the_client_takes_the_notifications_of_the_page(tmp_path: Path) -> None:
         f"import cerebras.pytorch as cstorch\n{block.text}\n"
         "print(len(cluster_config.notifications))\n"
     )
-    done = subprocess.run(
-        [str(client_venv() / "bin" / "python"), str(program)],
-        env=client_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "3"
+    run = start_client(tmp_path, program=str(program))
+    assert run.wait() == 0, run.text()
+    assert run.text().splitlines()[-1] == "3"
 
 
 def test_the_sdk_client_compiles_runs_and_traces_as_the_pages_say(home: Path) -> None:

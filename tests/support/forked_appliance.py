@@ -30,7 +30,7 @@ PRELOADED = (
 )
 _CONFIG = "CSCONFIG_PATH"
 """Variable by which `Appliance` finds its processes."""
-_SETTLED = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")}
+SETTLED = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")}
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def run_forked(
         environment: All its variables.
         timeout: Seconds after which it is killed and `subprocess.TimeoutExpired` raised.
     """
-    server = fork_server(Path(sys.executable), PRELOADED, _SETTLED)
+    server = fork_server(Path(sys.executable), PRELOADED, SETTLED)
     with tempfile.TemporaryDirectory(prefix="wsc-command-") as folder:
         output, errors = Path(folder, "output"), Path(folder, "errors")
         process = server.start(

@@ -24,6 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support import forked_appliance
+from tests.support.forked_command import write
+
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _ID = re.compile(r"\b(wsjob|wflow|array)-[a-z0-9]{22}\b")
@@ -100,6 +103,8 @@ class Terminal:
         first_on_path: Folder of programs that come before those of the appliance's environment.
         prefix: What comes before the shell.
         seconds: Longest command.
+        are_forked: Whether `appliance` and `csctl` are forked from an interpreter that has their
+            imports, as this process's user; else each is a program by itself.
     """
 
     def __init__(
@@ -111,12 +116,14 @@ class Terminal:
         first_on_path: Path | None = None,
         prefix: Sequence[str] = (),
         seconds: float = 300,
+        are_forked: bool = True,
     ) -> None:
         self._home, self._seconds = home, seconds
         self._replaced, self._unused = dict(replaced or {}), set(replaced or {})
         self._ids: dict[str, str] = {}
         self._prefix = prefix
-        folders = [_programs(home), first_on_path, Path(sys.executable).parent, os.environ["PATH"]]
+        programs = _programs(home, are_forked=are_forked and not prefix)
+        folders = [programs, first_on_path, Path(sys.executable).parent, os.environ["PATH"]]
         path = ":".join(str(folder) for folder in folders if folder is not None)
         self._environment = {"PATH": path, "HOME": str(home), **(variables or {})}
         self._shell = self._open()
@@ -255,19 +262,26 @@ def follow(commands: list[Command], home: Path, **options: Any) -> None:
         terminal.close()
 
 
-_PROGRAMS = {
-    # On free ports, since others' tests run beside.
-    "appliance": 'if [ "$1" = up ]; then shift; set -- up --port 0 --rest-port 0 "$@"; fi\n'
-    f'exec {sys.executable} -m appliance.start "$@"',
-    "csctl": f'exec {sys.executable} -m csctl "$@"',
-    "make": f'[ "$1" = -C ] || cd {ROOT}\nPATH=${{PATH#*:}} exec make -n "$@"',
-}
+_MAKE = '[ "$1" = -C ] || cd {root}\nPATH=${{PATH#*:}} exec make -n "$@"'
+# On free ports, since others' tests run beside.
+_UP = 'if [ "$1" = up ]; then shift; set -- up --port 0 --rest-port 0 "$@"; fi\n'
 
 
-def _programs(home: Path) -> Path:
+def _programs(home: Path, *, are_forked: bool) -> Path:
     folder = home / "bin"
     folder.mkdir()
-    for name, text in _PROGRAMS.items():
+    appliance, csctl = "appliance.start", "csctl"
+    start = f"exec {sys.executable}"
+    if are_forked:
+        appliance = forked_appliance.NAME
+        python, preloaded = Path(sys.executable), forked_appliance.PRELOADED
+        start = write(folder / "interpreter.json", python, preloaded, forked_appliance.SETTLED)
+    programs = {
+        "appliance": f'{_UP}{start} -m {appliance} "$@"',
+        "csctl": f'{start} -m {csctl} "$@"',
+        "make": _MAKE.format(root=ROOT),
+    }
+    for name, text in programs.items():
         program = folder / name
         program.write_text(f"#!/bin/bash\n{text}\n")
         program.chmod(0o755)
