@@ -110,11 +110,7 @@ def parts() -> Iterator[Part]:
         small=("--ops", "200", "--repeats", "3"),
         num_bars=0,
     )
-    yield Part(
-        name="network-streams",
-        module="benchmarks.network_streams",
-        small=few,
-    )
+    yield Part(name="network-streams", module="benchmarks.network_streams", small=few)
 
 
 def measured_here(every: Iterable[Part]) -> Iterator[str]:

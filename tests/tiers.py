@@ -41,9 +41,9 @@ LEFT_OUT: Mapping[Tier, str] = {
 """Printed at the end of each."""
 
 BUDGET_SECONDS: Mapping[Tier, float] = {Tier.CHECK: 180, Tier.TEST: 600, Tier.ALL: 3000}
-"""What pytest takes on two cores; `make test` runs `make check` first. 1,800 s of all is the aim."""
+"""What pytest takes on two cores; `make test` runs `make check` first. 1,800 s are aimed at."""
 FILE_SECONDS: Mapping[Tier, float] = {Tier.CHECK: 60, Tier.TEST: 120, Tier.ALL: 500}
-"""The same for one file, which one process of tests runs; 300 s of all is the aim."""
+"""The same for one file, which one process of tests runs; 300 s of all are aimed at."""
 
 ONCE: Mapping[str, tuple[str, ...]] = {
     "conformance/test_real_client_training.py::test_training_equals_the_cpu_backend[gpt_adamw-3]": (
