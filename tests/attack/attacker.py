@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from tests.attack.calls import CALLS
+from tests.attack.calls import CALLS, whoever_knows_the_authority_is_refused
 from tests.attack.machine import MACHINE
 from tests.attack.targets import Target
 from tests.attack.web import OF_PAGES, WEB
@@ -20,7 +20,11 @@ from tests.attack.web import OF_PAGES, WEB
 Probe = Callable[[Target], str]
 OTHERS: tuple[Probe, ...] = (*WEB, *CALLS, *MACHINE)
 """What other users of the machine try."""
-REMOTE: tuple[Probe, ...] = (*WEB, *OF_PAGES, *CALLS)
+REMOTE: tuple[Probe, ...] = tuple(
+    each
+    for each in (*WEB, *OF_PAGES, *CALLS)
+    if each is not whoever_knows_the_authority_is_refused  # from elsewhere it is the credential
+)
 """What is tried from elsewhere."""
 SERVED: tuple[Probe, ...] = OF_PAGES
 """What pages in the browser of those whom the appliance serves try."""
