@@ -2,6 +2,8 @@
 
 from tests.support.helm import Settings
 
+POLICY_API = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
+
 TELLING = Settings(
     values=(
         "management.notifySecret=notify",
@@ -46,5 +48,19 @@ SESSIONS = Settings(
         "jobs.kueue.enabled=true",
         "admissionPolicy.enabled=true",
     ),
-    api_versions=("admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy", "policy/v1"),
+    api_versions=(POLICY_API, "policy/v1"),
+)
+ADMISSION = Settings(
+    values=(
+        "admissionPolicy.enabled=true",
+        "admissionPolicy.userPrefix=oidc:",
+        "admissionPolicy.uids.ada=1001",
+        "admissionPolicy.uids.eve=1002",
+        "admissionPolicy.gids.eve=50",
+        "admissionPolicy.ownersOnly=true",
+        "admissionPolicy.admins={ops}",
+        "rbac.aggregateClusterRoles=false",
+        "crds.upgrade=false",
+    ),
+    api_versions=(POLICY_API,),
 )

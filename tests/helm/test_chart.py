@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import cel
 import kubernetes_validate
 import pytest
 import yaml
@@ -14,14 +13,13 @@ from kubernetes_validate.utils import all_versions
 from appliance.cluster.kubernetes.options import parse_options
 from appliance.management.access.certificates import AUTHORITY_NAMES
 from appliance.management.cluster.cluster_file import parse_cluster
-from tests.helm.management_values import PLACEMENT, SESSIONS, TELLING
+from tests.helm.management_values import ADMISSION, PLACEMENT, SESSIONS, TELLING
 from tests.support.helm import CHART, ROOT, Helm, Settings
 
 VERSIONS = ("1.28", "1.32", all_versions()[-1])
 FOREIGN = {"Certificate", "ServiceMonitor", "PrometheusRule", "TLSRoute"}
 """Kinds that are not Kubernetes' own."""
 
-POLICY_API = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
 TOO_NEW = {
     ("ValidatingAdmissionPolicy", "1.28"),
     ("ValidatingAdmissionPolicyBinding", "1.28"),
@@ -88,16 +86,7 @@ MATRIX = {
             "storage.accessModes={ReadWriteMany}",
         )
     ),
-    "admission": Settings(
-        values=(
-            "admissionPolicy.enabled=true",
-            "admissionPolicy.userPrefix=oidc:",
-            "admissionPolicy.uids.ada=1001",
-            "rbac.aggregateClusterRoles=false",
-            "crds.upgrade=false",
-        ),
-        api_versions=(POLICY_API,),
-    ),
+    "admission": ADMISSION,
     "storage": Settings(
         values=(
             "storage.existingClaim=mine",
@@ -209,63 +198,6 @@ def test_the_password_of_the_database_is_no_object_of_the_release(
         secrets = {each["metadata"]["name"] for each in of_kind(objects, "Secret")}
         wanted = {"wsc-wsc-appliance-postgresql-password"} if name == "given password" else set()
         assert secrets == wanted, name
-
-
-def requests() -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield requests to change wsjobs, and a part of the refusal; empty for what is let through."""
-    ada = {"uid": 1001, "name": "ada"}
-    yield {"operation": "CREATE", "username": "oidc:ada", "user": ada}, ""
-    yield {"operation": "CREATE", "username": "ada", "user": ada}, "is not yours: you are ada"
-    yield {"operation": "CREATE", "username": "oidc:bob", "user": ada}, "you are oidc:bob"
-    yield {"operation": "CREATE", "username": "oidc:ada", "user": ada | {"uid": 5}}, "uids"
-    yield {"operation": "CREATE", "username": "oidc:bob", "user": {"uid": 5, "name": "bob"}}, "uids"
-    yield {"operation": "CREATE", "username": "oidc:ada", "user": None}, "is missing"
-    yield {"operation": "UPDATE", "username": "oidc:bob", "user": ada, "old": ada}, ""
-    suspended = {"suspend": True}
-    yield {"operation": "UPDATE", "username": "oidc:bob", "user": ada, "old": ada, **suspended}, ""
-    yield {"operation": "UPDATE", "username": "oidc:bob", "user": None, "old": None}, ""
-    changed = ada | {"uid": 5}
-    wanted = "cannot be changed"
-    yield {"operation": "UPDATE", "username": "oidc:ada", "user": changed, "old": ada}, wanted
-    yield {"operation": "UPDATE", "username": "oidc:ada", "user": ada, "old": None}, wanted
-
-
-def wsjob_of(user: dict[str, Any] | None) -> dict[str, Any]:
-    return {"spec": {} if user is None else {"user": user}}
-
-
-@pytest.mark.parametrize(("request_", "refusal"), list(requests()))
-def test_the_admission_policy_lets_nobody_create_jobs_of_others(
-    made: dict[str, list[dict[str, Any]]], request_: dict[str, Any], refusal: str
-) -> None:
-    (policy,) = of_kind(made["admission"], "ValidatingAdmissionPolicy")
-    (binding,) = of_kind(made["admission"], "ValidatingAdmissionPolicyBinding")
-    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
-    changes = {"suspend": True} if request_.get("suspend") else {}
-    context = {
-        "object": {"spec": {**wsjob_of(request_["user"])["spec"], **changes}},
-        "oldObject": wsjob_of(request_.get("old")),
-        "request": {
-            "operation": request_["operation"],
-            "userInfo": {"username": request_["username"]},
-        },
-    }
-    (condition,) = policy["spec"]["matchConditions"]
-    assert cel.evaluate(condition["expression"], context) is True
-    broken = [
-        each.get("message") or cel.evaluate(each["messageExpression"], context)
-        for each in policy["spec"]["validations"]
-        if not cel.evaluate(each["expression"], context)
-    ]
-    assert any(refusal in each for each in broken) if refusal else not broken, broken
-    context["request"] = {"userInfo": {"username": "system:serviceaccount:wafer:wsc-wsc-appliance"}}
-    assert cel.evaluate(condition["expression"], context) is False
-
-
-def test_an_admission_policy_is_refused_where_the_server_has_none(helm: Helm) -> None:
-    done = helm.run("template", "wsc", str(CHART), "--set", "admissionPolicy.enabled=true")
-    assert done.returncode != 0
-    assert "which Kubernetes has since 1.30" in done.stderr
 
 
 def test_users_of_a_namespace_read_and_change_wsjobs_by_kubernetes_own_roles(

@@ -13,7 +13,7 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import User
 from appliance.core.cluster.systems import SystemState
-from appliance.core.queries.audit_trail import AuditFilter
+from appliance.core.queries.audit_trail import NO_UID, SOMEBODY, AuditFilter
 from appliance.core.queries.job_filter import JobFilter
 from appliance.management.jobs.job_edits import JobEdit
 from appliance.management.kubernetes import wsjob_objects as objects
@@ -256,6 +256,10 @@ def test_a_run_that_is_suspended_goes_back_into_the_queue_and_starts_again(
     wait_until(lambda: len(nodes.started) == 2, seconds=120, what="the driver once more")
     nodes.end(f"{job}-driver-0", 0)
     wait_for_status(admin, "my-run", phase="SUCCEEDED")
+    # Whoever may edit in the namespace may do it, so it is not said that ada did.
+    rows = [(row.user, row.uid, row.detail) for row in harness.access.audit(AuditFilter())]
+    somebody = [(SOMEBODY, NO_UID, detail) for detail in ("resume", "suspend")]
+    assert rows == [*somebody, ("ada", 1000, "")]
 
 
 def test_a_job_of_a_client_that_waits_is_suspended_too(kube, account, admin, harness):

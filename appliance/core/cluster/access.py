@@ -88,6 +88,8 @@ class Principal:
         sessions: Sessions that they administer.
         is_blocked: Whether they may only look and end.
         token: Id of the token that proved it; empty where none was asked for.
+        acts_as: Who the audit trail says it was, where that is not known to be the person; else
+            empty.
     """
 
     user: User
@@ -95,6 +97,7 @@ class Principal:
     sessions: tuple[str, ...] = ()
     is_blocked: bool = False
     token: str = ""
+    acts_as: str = ""
 
     @property
     def is_admin(self) -> bool:

@@ -3,6 +3,10 @@
 import datetime as dt
 from dataclasses import dataclass
 
+SOMEBODY = "somebody with write access"
+"""Who changed an object of Kubernetes, which does not say who it was."""
+NO_UID = -1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
@@ -11,9 +15,9 @@ class AuditRecord:
     Attributes:
         id: Growing number; 0 before it is kept.
         at: When.
-        user: Name of who asked.
-        uid: Their numeric id.
-        entry_point: `grpc`, `rest` or `shell`.
+        user: Name of who asked, or `SOMEBODY`.
+        uid: Their numeric id; `NO_UID` if it is not known.
+        entry_point: `grpc`, `rest`, `shell` or `kubernetes`.
         action: What was asked for.
         kind: Kind of the object.
         name: Name of the object.

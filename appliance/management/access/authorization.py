@@ -38,7 +38,7 @@ from appliance.core.errors import (
     WscError,
 )
 from appliance.core.integers import MAX_ID
-from appliance.core.queries.audit_trail import AuditFilter, AuditRecord
+from appliance.core.queries.audit_trail import NO_UID, SOMEBODY, AuditFilter, AuditRecord
 from appliance.management.access.known_accounts import KnownAccounts, find_account
 from appliance.management.access.tokens import Tokens
 from appliance.management.changes.watch import Awaited
@@ -154,6 +154,13 @@ class Access:
         """Return the caller where another party has authenticated it, such as Kubernetes."""
         return self._known_as(user)
 
+    def somebody_for(self, user: User) -> Principal:
+        """Return the caller where another party lets somebody whom it does not name act for a user.
+
+        They may do what the user may, and the audit trail does not say that it was the user.
+        """
+        return replace(self._known_as(user), acts_as=SOMEBODY)
+
     def allow(self, principal: Principal, action: Action, target: Target) -> None:
         """Check that a caller may do something, or raise `ForbiddenError`."""
         if (why := refusal(principal, action, target)) is not None:
@@ -175,8 +182,8 @@ class Access:
         """
         record = AuditRecord(
             at=self._clock.now(),
-            user=principal.user.name,
-            uid=principal.user.uid,
+            user=principal.acts_as or principal.user.name,
+            uid=NO_UID if principal.acts_as else principal.user.uid,
             entry_point=entry_point,
             action=action.value,
             kind=target.kind,

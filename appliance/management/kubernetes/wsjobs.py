@@ -324,7 +324,7 @@ class WsJobs:
         action = Action.EDIT_JOB if requested.priority is None else Action.PRIORITISE_JOB
         try:
             with services.access.change(
-                self._owner(record),
+                self._somebody(record),
                 action,
                 job_target(record),
                 entry_point=ENTRY_POINT,
@@ -345,7 +345,7 @@ class WsJobs:
         detail = "suspend" if is_wanted else "resume"
         try:
             with services.access.change(
-                self._owner(record),
+                self._somebody(record),
                 Action.EDIT_JOB,
                 job_target(record),
                 entry_point=ENTRY_POINT,
@@ -366,7 +366,7 @@ class WsJobs:
         message = "its wsjob was deleted from Kubernetes"
         try:
             with services.access.change(
-                self._owner(record), Action.END_JOB, job_target(record), entry_point=ENTRY_POINT
+                self._somebody(record), Action.END_JOB, job_target(record), entry_point=ENTRY_POINT
             ):
                 services.jobs.cancel(record.id, message)
         except UserError:  # it has ended meanwhile
@@ -413,8 +413,9 @@ class WsJobs:
         if fresh is not None and FINALIZER in (fresh["metadata"].get("finalizers") or ()):
             self._api.patch(WSJOB, name_of(fresh), objects.finalizers(fresh, wanted=False))
 
-    def _owner(self, record: JobRecord) -> Principal:
-        return self._present().access.vouched(record.user)
+    def _somebody(self, record: JobRecord) -> Principal:
+        """Return who has edited a wsjob: whoever may edit, and Kubernetes does not say who."""
+        return self._present().access.somebody_for(record.user)
 
     def _present(self) -> JobServices:
         if self._services is None:

@@ -220,8 +220,8 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 
 {{/* Uids by name of user, as a map of CEL. */}}
-{{- define "wsc-appliance.uids" -}}
+{{- define "wsc-appliance.ids" -}}
 {{- $entries := list -}}
-{{- range $name, $uid := .Values.admissionPolicy.uids -}}{{- $entries = append $entries (printf "%s: %d" (squote $name) (int64 $uid)) -}}{{- end -}}
+{{- range $name, $id := . -}}{{- $entries = append $entries (printf "%s: %d" (squote $name) (int64 $id)) -}}{{- end -}}
 { {{- join ", " $entries -}} }
 {{- end -}}
