@@ -54,7 +54,7 @@ def run_cycle(snapshot: ClusterSnapshot, queue: JobQueue) -> CycleOutcome:
     _admit_in_order(cycle)
     fill(cycle)
     cycle.may_start = cycle.rooms.open_slots(queue)
-    return CycleOutcome(decisions=tuple(cycle.decisions), waits=Waits(cycle))
+    return CycleOutcome(decisions=tuple(cycle.decisions), waits=Waits.after(cycle))
 
 
 def would_start(

@@ -14,17 +14,22 @@ user gave.
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import zip_longest
 from typing import NamedTuple
 
 from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.run import Aftermath
 from appliance.scheduler.policy import Policy
 
 _RUNS_KEPT = 8
 _RUNS_AVERAGED = 2
 _BOUND_MARGIN = 1.5
 _MIN_SECONDS = 1.0
+USUAL_AFTERMATH = Aftermath(tail_seconds=5.0)
+"""Of a user of whom nothing is known: clients take 3 to 9 s for their last values and their end."""
 
 
 class Basis(StrEnum):
@@ -48,12 +53,15 @@ class Estimate:
         basis: What the expected time rests on.
         is_bound_known: Whether the bound is the job's own limit, or learned from its own program.
             The user's other programs and the default are too uncertain to backfill on.
+        aftermath: How long it goes on after its sessions: by earlier runs of its program, else by
+            the end of the user's other clients, else as is usual.
     """
 
     expected_seconds: float
     bound_seconds: float
     basis: Basis
     is_bound_known: bool = True
+    aftermath: Aftermath = USUAL_AFTERMATH
 
     @property
     def known_bound_seconds(self) -> float:
@@ -72,6 +80,11 @@ class Origin(NamedTuple):
     type: JobType
 
 
+class _Run(NamedTuple):
+    seconds: float
+    aftermath: Aftermath | None
+
+
 class RunHistory:
     """Run times of finished jobs, by origin.
 
@@ -88,13 +101,28 @@ class RunHistory:
             JobType.SDK_COMPILE: policy.default_compile_seconds,
             JobType.SDK_EXECUTE: policy.default_execute_seconds,
         }
-        self._runs: dict[Origin, deque[float]] = {}
+        self._runs: dict[Origin, deque[_Run]] = {}
 
-    def observe(self, user: str, program: str, job_type: JobType, seconds: float) -> None:
-        """Record the run time of a job that succeeded."""
+    def observe(
+        self,
+        user: str,
+        program: str,
+        job_type: JobType,
+        seconds: float,
+        aftermath: Aftermath | None = None,
+    ) -> None:
+        """Record what a job that succeeded took.
+
+        Args:
+            user: Whose it was.
+            program: What it ran.
+            job_type: Its type.
+            seconds: Its run time.
+            aftermath: How long it went on after its sessions; None if it had none.
+        """
         for name in {program, ""}:
             runs = self._runs.setdefault(Origin(user, name, job_type), deque(maxlen=_RUNS_KEPT))
-            runs.append(max(seconds, _MIN_SECONDS))
+            runs.append(_Run(max(seconds, _MIN_SECONDS), aftermath))
 
     def knows(self, user: str, program: str, job_type: JobType) -> bool:
         """Whether a job with exactly this program has run."""
@@ -109,24 +137,29 @@ class RunHistory:
             return learned
         if learned.basis is Basis.DEFAULT or learned.expected_seconds >= limit_seconds:
             return Estimate(
-                expected_seconds=limit_seconds, bound_seconds=limit_seconds, basis=Basis.LIMIT
+                expected_seconds=limit_seconds,
+                bound_seconds=limit_seconds,
+                basis=Basis.LIMIT,
+                aftermath=learned.aftermath,
             )
         return Estimate(
             expected_seconds=learned.expected_seconds,
             bound_seconds=limit_seconds,
             basis=learned.basis,
+            aftermath=learned.aftermath,
         )
 
     def _learned(self, user: str, program: str, job_type: JobType) -> Estimate:
         for name, basis in ((program, Basis.PROGRAM), ("", Basis.USER)):
             runs = self._runs.get(Origin(user, name, job_type))
             if runs and (name or basis is Basis.USER):
-                last = list(runs)[-_RUNS_AVERAGED:]
+                last = [run.seconds for run in list(runs)[-_RUNS_AVERAGED:]]
                 return Estimate(
                     expected_seconds=sum(last) / len(last),
-                    bound_seconds=max(runs) * _BOUND_MARGIN,
+                    bound_seconds=max(run.seconds for run in runs) * _BOUND_MARGIN,
                     basis=basis,
                     is_bound_known=basis is Basis.PROGRAM,
+                    aftermath=_aftermath(runs, knows_program=basis is Basis.PROGRAM),
                 )
         default = self._default_seconds[job_type]
         return Estimate(
@@ -135,3 +168,16 @@ class RunHistory:
             basis=Basis.DEFAULT,
             is_bound_known=False,
         )
+
+
+def _aftermath(runs: Iterable[_Run], *, knows_program: bool) -> Aftermath:
+    """Return what the last runs foretell; other programs only tell how a client ends."""
+    known = [run.aftermath for run in runs if run.aftermath is not None][-_RUNS_AVERAGED:]
+    if not known:
+        return USUAL_AFTERMATH
+    tail = sum(each.tail_seconds for each in known) / len(known)
+    if not knows_program:
+        return Aftermath(tail_seconds=tail)
+    rests = zip_longest(*(each.rests_seconds for each in known))
+    told = ([rest for rest in each if rest is not None] for each in rests)
+    return Aftermath(rests_seconds=tuple(sum(each) / len(each) for each in told), tail_seconds=tail)

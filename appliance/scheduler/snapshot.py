@@ -10,7 +10,7 @@ from typing import assert_never
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import DEFAULT_PRIORITY
-from appliance.core.cluster.run import CompletedSessions, RunProgress
+from appliance.core.cluster.run import Aftermath, CompletedSessions, RunProgress
 from appliance.core.cluster.systems import Node, NodeGroup, System
 from appliance.core.ids import JobId, WorkflowId
 from appliance.scheduler.fair_share import NOBODY, Account, UsageLedger
@@ -19,6 +19,7 @@ from appliance.scheduler.run_time import Basis, Estimate
 
 _OVERRUN_SHARE = 0.25
 _OVERRUN_SECONDS = 60.0
+_MIN_REST_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,30 @@ class Grant:
     def num_systems(self) -> int:
         """Systems it holds, reserved ones too."""
         return len(self.systems) + len(self.reserved_systems)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether it is known when the steps of its present session will be complete."""
+        return self.progress is not None and self.progress.end_seconds is not None
+
+    @property
+    def last_step_seconds(self) -> float | None:
+        """The end of the steps of its present session, else of its last; None: not known."""
+        if self.progress is not None and (end := self.progress.end_seconds) is not None:
+            return end
+        return None if self.completed is None else self.completed.last_end_seconds
+
+
+def _rest(grant: Grant, aftermath: Aftermath) -> float:
+    """Return how long a job goes on after the last step that its end is counted from."""
+    if grant.has_steps and grant.progress is not None:
+        return aftermath.after(grant.progress.session)
+    if grant.completed is None:
+        return aftermath.tail_seconds
+    is_foreseen = grant.completed.count < len(aftermath.rests_seconds)
+    if grant.progress is None or is_foreseen:
+        return aftermath.after(grant.completed.count)
+    return grant.completed.longest_seconds + aftermath.tail_seconds  # it has begun another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,27 +260,21 @@ class ClusterSnapshot:
     def expected_end(self, grant: Grant) -> tuple[float, Basis]:
         """Return when a grant most likely ends, and what that rests on.
 
-        The first of these that is known: its own steps, how long its program took before, one
-        more session like those it has completed, how long the user's other jobs took, its limit,
-        the default. A limit always ends it.
+        The first of these that is known: its own steps, the sessions it has completed, how long
+        its program took before, how long the user's other jobs took, its limit, the default. To
+        steps and sessions is added how long such jobs go on after them. A limit always ends it.
         """
-        now, estimate, bound = self.now_seconds, self.estimate_of(grant), self.end_bound(grant)
-        by_steps = None if grant.progress is None else grant.progress.end_seconds
+        estimate, bound = self.estimate_of(grant), self.end_bound(grant)
         if grant.is_ending:
-            return now, estimate.basis
-        if by_steps is not None:
-            end, basis = max(by_steps, now), Basis.STEPS
-        elif grant.completed is not None and not self._is_foreseen(grant, estimate):
-            end, basis = now + grant.completed.longest_seconds, Basis.SESSIONS
-        else:
+            return self.now_seconds, estimate.basis
+        if (last_step := grant.last_step_seconds) is None:
             return min(self._end(grant, estimate.expected_seconds), bound), estimate.basis
-        return (bound, Basis.LIMIT) if grant.has_time_limit and bound < end else (end, basis)
-
-    def _is_foreseen(self, grant: Grant, estimate: Estimate) -> bool:
-        """Whether earlier runs of its program tell when a job ends, as it has not outlived them."""
-        if estimate.basis is not Basis.PROGRAM or grant.started_seconds is None:
-            return False
-        return grant.started_seconds + estimate.expected_seconds > self.now_seconds
+        end = last_step + _rest(grant, estimate.aftermath)
+        if end <= self.now_seconds:  # it is late: again as long as it was waited for
+            end = self.now_seconds + max(self.now_seconds - last_step, _MIN_REST_SECONDS)
+        if grant.has_time_limit and bound < end:
+            return bound, Basis.LIMIT
+        return end, Basis.STEPS if grant.has_steps else Basis.SESSIONS
 
     def estimate_of(self, grant: Grant) -> Estimate:
         """Return a grant's own estimate, else the default for its type."""

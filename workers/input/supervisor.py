@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import grpc
 
+from appliance.core.cluster.readings import BATCH_LOADING
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import ConflictError, UserError
 from appliance.pods.pod_sessions import Loops
@@ -94,7 +95,7 @@ class SampleSession:
 
 def _readings(loading_seconds: float, waiting_seconds: float) -> Mapping[str, float]:
     return {
-        "wsc_input_dataloader_seconds_total": loading_seconds,
+        BATCH_LOADING: loading_seconds,
         "wsc_input_idle_seconds_total": waiting_seconds,
     }
 

@@ -283,8 +283,8 @@ class Gang:
                 if role is Role.CHIEF
             )
 
-    def reports(self) -> list[management_pb2.PodReport]:
-        """Return the report on each pod for management."""
+    def reports(self, session: int | None = None) -> list[management_pb2.PodReport]:
+        """Return the report on each pod for management; with a session on those at work on it."""
         with self._changed:
             return [
                 management_pb2.PodReport(
@@ -298,6 +298,7 @@ class Gang:
                     readings=pod.readings,
                 )
                 for (role, index), pod in self._pods.items()
+                if session in (None, pod.session)
             ]
 
     def stop(self, reason: str) -> None:

@@ -55,6 +55,46 @@ class Pace:
         return max(mean, (now_seconds - begun) / (last - first + 1))
 
 
+class BatchPace:
+    """Wall time in which input workers bring a batch for each step, by their own times.
+
+    The first steps of a session find batches that were loaded while the rest of the job got ready.
+    How fast they pass tells nothing of those that follow.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[int, PodReport] = {}
+
+    def remaining_seconds(self, reports: Sequence[PodReport], num_steps: int) -> float:
+        """Return in what time the batches of all steps will be there; 0 while none is timed.
+
+        Args:
+            reports: The present session's, of all pods.
+            num_steps: Steps of the session.
+        """
+        workers = [report for report in reports if report.role == Role.WORKER.value]
+        systems = [report for report in reports if report.role == Role.ACTIVATION.value]
+        if not workers or not systems:
+            return 0.0
+        slowest = max(map(self._batch_seconds, workers))
+        missing = num_steps - min(report.step for report in systems)
+        return max(missing, 0) * slowest * len(systems) / len(workers)
+
+    def _batch_seconds(self, worker: PodReport) -> float:
+        """Return what a worker takes for a batch, those of the first look aside if others followed.
+
+        The first batch alone is not timed: the dataloader was imported and begun for it.
+        """
+        if worker.step < 2:
+            return 0.0
+        first = self._first.setdefault(worker.index, worker)
+        num_batches, seconds = worker.step, worker.readings.get(readings.BATCH_LOADING, 0.0)
+        if num_batches > first.step:
+            num_batches -= first.step
+            seconds -= first.readings.get(readings.BATCH_LOADING, 0.0)
+        return seconds / num_batches
+
+
 class Reporting(Protocol):
     """The latest readings of a job's pods."""
 
@@ -62,8 +102,8 @@ class Reporting(Protocol):
         """Return how many steps of a session every system is known to have completed."""
         ...
 
-    def reports(self) -> Sequence[PodReport]:
-        """Return the last report of each pod."""
+    def reports(self, session: int | None = None) -> Sequence[PodReport]:
+        """Return the last report of each pod; with a session, of those at work on it."""
         ...
 
 
@@ -90,7 +130,7 @@ class SessionProgress:
     ) -> None:
         self._session, self._schedule = session, schedule
         self._is_training, self._clock = is_training, clock
-        self._pace = Pace()
+        self._pace, self._batch_pace = Pace(), BatchPace()
         self.masked_weights = masked_weights
 
     def report(self, pods: Reporting, *, is_over: bool = False) -> RunSessionReport:
@@ -98,9 +138,7 @@ class SessionProgress:
         now = self._clock.monotonic_seconds()
         completed = pods.completed_steps(self._session)
         self._pace.note(completed, now)
-        seconds = self._pace.step_seconds(now)
-        if seconds is None:
-            seconds = _last_step_seconds(pods.reports()) if completed else 0.0
+        seconds = self._step_seconds(pods.reports(self._session), completed, now) or 0.0
         return RunSessionReport(
             session=self._session,
             num_steps=self._schedule.num_steps,
@@ -110,6 +148,19 @@ class SessionProgress:
             is_over=is_over,
             masked_weights=None if self.masked_weights is None else report_of(self.masked_weights),
         )
+
+    def _step_seconds(
+        self, reports: Sequence[PodReport], completed: int, now_seconds: float
+    ) -> float | None:
+        """Return the wall time of each step to come; None or 0 before one is complete."""
+        for_batches = self._batch_pace.remaining_seconds(reports, self._schedule.num_steps)
+        seconds = self._pace.step_seconds(now_seconds)
+        if seconds is None and completed:
+            seconds = _last_step_seconds(reports)
+        num_left = self._schedule.num_steps - completed
+        if not seconds or num_left <= 0:
+            return seconds
+        return max(seconds, for_batches / num_left)
 
 
 def completed_steps(reports: Sequence[PodReport]) -> int:

@@ -36,6 +36,8 @@ WALL_STEP: Final = "wsc_csx_step_seconds"
 """Wall time of the last step on this machine, pacing included."""
 WALL_TOTAL: Final = "wsc_csx_wall_seconds"
 """Wall time of all steps that the session has completed."""
+BATCH_LOADING: Final = "wsc_input_dataloader_seconds_total"
+"""Wall time that the user's dataloader took in the session for an input worker's batches."""
 MEMORYX_UPDATE: Final = "wsc_memoryx_update_seconds_total"
 """Time that MemoryX spent on updates and outputs, waiting aside."""
 MEMORYX_SUMS_WAIT: Final = "wsc_memoryx_sums_wait_seconds_total"
@@ -75,7 +77,7 @@ HELP: Final[Mapping[str, str]] = {
     "wsc_csx_weight_peak_bytes": "Most weights that a system held.",
     "wsc_csx_activation_peak_bytes": "Most activations that a system held.",
     "wsc_input_starved_seconds_total": "Time that an activation pod waited for samples.",
-    "wsc_input_dataloader_seconds_total": "Time that the user's dataloader took.",
+    BATCH_LOADING: "Time that the user's dataloader took.",
     "wsc_input_idle_seconds_total": "Time that an input worker waited for its batch to be taken.",
     "wsc_pod_anonymous_bytes": "Memory of a pod that is its own.",
     "wsc_pod_shared_bytes": "Memory that a pod shares with others.",

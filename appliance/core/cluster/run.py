@@ -97,6 +97,10 @@ class RunProgress:
         )
 
 
+MOST_ENDS = 256
+"""Ends of so many sessions of a job are kept; those of later evaluations foretell nothing more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedSessions:
     """The sessions that a running job has completed.
@@ -104,16 +108,39 @@ class CompletedSessions:
     Attributes:
         count: How many.
         longest_seconds: Wall time of the longest.
+        last_end_seconds: When the last step of the last one was complete, since the epoch.
+        ends_seconds: The same of each, of the first `MOST_ENDS`.
     """
 
     count: int
     longest_seconds: float
+    last_end_seconds: float
+    ends_seconds: tuple[float, ...]
 
-    def in_words(self) -> str:
-        """Return, for people, `2 complete, another like the longest takes 2 min`."""
-        like = "it" if self.count == 1 else "the longest"
-        seconds = max(round(self.longest_seconds), 1)
-        return f"{self.count:,} complete, another like {like} takes {quantities.duration(seconds)}"
+    def after(self, end_seconds: float) -> "Aftermath":
+        """Return how long a job that has ended went on after its sessions."""
+        return Aftermath(
+            rests_seconds=tuple(max(end_seconds - end, 0.0) for end in self.ends_seconds),
+            tail_seconds=max(end_seconds - self.last_end_seconds, 0.0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aftermath:
+    """How long a job goes on after the last step of its sessions.
+
+    Attributes:
+        rests_seconds: After the first, the second, and so on.
+        tail_seconds: After the last: its client takes what is left, and ends.
+    """
+
+    rests_seconds: tuple[float, ...] = ()
+    tail_seconds: float
+
+    def after(self, session: int) -> float:
+        """Return how long it goes on after a session, numbered from 1."""
+        known = 0 < session <= len(self.rests_seconds)
+        return self.rests_seconds[session - 1] if known else self.tail_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,7 +160,8 @@ class JobService:
 
     def wait_of(self, job: JobId) -> Wait | None:
         """Return why a job waits; None if it does not."""
-        return self._mailbox.published.find(job)
+        waits = self._mailbox.waits_at(self._state.clock.now().timestamp())
+        return None if waits is None else waits.get(job)
 
     def dashboard(self, job: JobId) -> str:
         """Return the address of the job's page."""

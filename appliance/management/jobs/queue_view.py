@@ -1,7 +1,8 @@
 """The queue as people see it: positions, expected starts, reasons; for every entry point.
 
-Everything is read from what the last scheduling cycle published, without waiting; only
-`would_start` asks the reconciler, since it has to try.
+Everything is read from what the last scheduling cycle published, without waiting, with times as
+they are expected when it is read (`Mailbox.waits_at`); only `would_start` asks the reconciler,
+since it has to try.
 """
 
 import datetime as dt
@@ -23,7 +24,7 @@ from appliance.management.reconciler.scheduling.scheduler_snapshots import accou
 from appliance.management.store.state import State
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.queue import PendingJob
-from appliance.scheduler.waiting.wait_reasons import Wait, WaitReason
+from appliance.scheduler.waiting.wait_reasons import Wait, WaitReason, Waits
 
 _TRY_SECONDS = 10.0
 _LAST = 2**39
@@ -38,7 +39,7 @@ class QueueEntry:
         job: The job.
         position: Waiting jobs of its type that are served before it, plus 1.
         kind: Why it waits, in one word.
-        reason: Why, in a sentence.
+        reason: Why, in a sentence without the expected start.
         blocking: Jobs that hold what it needs, the first to end first.
         behind: Waiting jobs that it may not delay.
         expected_start: When it is expected to start; None when that cannot be said.
@@ -155,16 +156,17 @@ class QueueService:
             self._sessions.load(session)
         published = self._mailbox.published
         stopped = published.snapshot.stopped if published.snapshot else ""
-        if published.waits is None:
+        waits = self._waits()
+        if waits is None:
             return QueuePage(entries=(), total=0, as_of=published.at, stopped=stopped)
-        waits = published.waits
         order = waits.in_order(session)
         entries = tuple(_entry(waits[job]) for job in order[offset : offset + limit])
         return QueuePage(entries=entries, total=len(order), as_of=published.at, stopped=stopped)
 
     def find(self, job: JobId) -> QueueEntry | None:
         """Return a job's place; None if it does not wait."""
-        wait = self._mailbox.published.find(job)
+        waits = self._waits()
+        wait = None if waits is None else waits.get(job)
         return None if wait is None else _entry(wait)
 
     def explain(self, job: JobId) -> QueueEntry:
@@ -226,6 +228,9 @@ class QueueService:
             case Wait():
                 return StartAnswer(starts_now=False, entry=_entry(found))
 
+    def _waits(self) -> Waits | None:
+        return self._mailbox.waits_at(self._clock.now().timestamp())
+
 
 def _entry(wait: Wait) -> QueueEntry:
     start = wait.expected_start
@@ -233,7 +238,7 @@ def _entry(wait: Wait) -> QueueEntry:
         job=wait.job,
         position=wait.position + 1,
         kind=wait.kind,
-        reason=wait.reason,
+        reason=wait.status,
         blocking=wait.blocking,
         behind=wait.behind,
         expected_start=dt.datetime.fromtimestamp(start.at_seconds, dt.UTC) if start else None,

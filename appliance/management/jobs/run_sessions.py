@@ -32,7 +32,6 @@ class RunSessions:
         self._state.run_sessions.keep(job.id, session)
         book = self._mailbox.progress
         if job.phase.is_terminal:
-            book.forget(job.id)
             return
         progress = RunProgress(
             session=session.number,

@@ -88,11 +88,16 @@ class LiveJobs:
         return map(self._seen, self._holders.values())
 
     def _seen(self, grant: Grant) -> Grant:
-        progress, completed = self._progress.find(grant.job), self._progress.completed(grant.job)
-        if progress is not None or completed is not None:
-            grant = replace(grant, progress=progress, completed=completed)
+        grant = self.with_progress(grant)
         is_ending = self._jobs[grant.job].run.is_ending
         return replace(grant, is_ending=True) if is_ending else grant
+
+    def with_progress(self, grant: Grant) -> Grant:
+        """Return what a job holds, with how far it is."""
+        progress, completed = self._progress.sessions(grant.job)
+        if progress is None and completed is None:
+            return grant
+        return replace(grant, progress=progress, completed=completed)
 
 
 def granted(live: LiveJob) -> JobRecord:

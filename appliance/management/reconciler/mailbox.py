@@ -4,6 +4,7 @@ Nothing is done here: a message is put into the inbox, from any thread, and the 
 thread takes it out. Three calls wait for what comes of theirs.
 """
 
+import math
 import queue
 from concurrent.futures import Future
 from typing import TypeVar
@@ -16,7 +17,7 @@ from appliance.management.reconciler.scheduling.dispatcher import Published
 from appliance.management.reconciler.scheduling.run_progress import ProgressBook
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.queue import PendingJob
-from appliance.scheduler.waiting.wait_reasons import Wait
+from appliance.scheduler.waiting.wait_reasons import Wait, Waits
 
 _COMMIT_SECONDS = 10.0
 
@@ -37,11 +38,32 @@ class Mailbox:
         self.published = Published()
         self.pod_waits: dict[JobId, str] = {}
         self.progress = ProgressBook()
+        self._seen: tuple[Published, int, Waits | None] = (self.published, 0, None)
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def post(self, message: Message) -> None:
         """Post a message; who wants to know what came of it adds a future to it."""
         self.inbox.put(message)
+
+    def waits_at(self, now_seconds: float) -> Waits | None:
+        """Return why jobs wait after the last cycle, with what is expected as of now.
+
+        Everybody who asks within one second, of any interface, gets the same times, none of which
+        has passed before that second has.
+
+        Args:
+            now_seconds: The time, since the epoch.
+
+        Returns:
+            The waiting jobs; None if the queue was empty.
+        """
+        published, second = self.published, math.floor(now_seconds) + 1
+        if self._seen[0] is not published or self._seen[1] != second:
+            waits = published.waits
+            later = None if waits is None else waits.at(second, self.progress.sessions)
+            self._seen = published, second, later
+            return later
+        return self._seen[2]
 
     def post_and_wait(self, job: JobId, event: machine.Event) -> None:
         """Post an event of a job, and return once its consequences are committed.

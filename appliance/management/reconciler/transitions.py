@@ -204,7 +204,7 @@ def _give_back(world: World, live: LiveJob, phase: Phase) -> None:
     world.reminders.clear(live.id)
     world.launching.forget(live.id)
     if live.grant is not None:
-        world.queue.account_for(live.record, live.grant, phase)
+        world.queue.account_for(live.record, world.jobs.with_progress(live.grant), phase)
         world.jobs.put(LiveJob(record=live.record, run=live.run))
 
 

@@ -2,16 +2,23 @@
 
 The first jobs in order are planned one by one on a profile of what becomes free; the others get an
 estimate from the work ahead of them. Every time says what it rests on.
+
+Who waits and in which order is a cycle's finding; how far the running jobs are and what time it is,
+is that of the question. So a job that outlives its estimate leaves no time in the past behind it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.scheduler.admission import Admit, CycleState, Promise
+from appliance.core.cluster.run import CompletedSessions, RunProgress
+from appliance.core.ids import JobId
+from appliance.core.quantities import duration
+from appliance.scheduler.admission import Admit, CycleState, Preempt, Promise
 from appliance.scheduler.demand import SYSTEMS
 from appliance.scheduler.placement import Placement
 from appliance.scheduler.queue import PendingJob
@@ -36,11 +43,18 @@ class ExpectedStart:
     is_promised: bool
 
 
+FindProgress = Callable[[JobId], tuple[RunProgress | None, CompletedSessions | None]]
+"""Returns the present session of a running job and those that it has completed."""
+
+
 class WaitingJobs:
     """The result of a finished cycle: the jobs that still wait, and the running jobs.
 
     Args:
         cycle: The finished cycle. What is needed of its queue is copied, as the queue goes on.
+
+    Attributes:
+        snapshot: What the cycle saw, with what it decided.
     """
 
     def __init__(self, cycle: CycleState) -> None:
@@ -54,6 +68,28 @@ class WaitingJobs:
         self.demand = queue.columns.demand[queue.used_columns, :size]
         self.used = queue.used_columns
         self.promises = {promise.job.id: promise for promise in cycle.promises}
+        self.snapshot = replace(cycle.snapshot, grants=tuple(_grants_after(cycle)))
+
+    def at(self, now_seconds: float, find_progress: FindProgress) -> "WaitingJobs":
+        """Return the same jobs behind the running jobs as far as these are at a time.
+
+        Args:
+            now_seconds: The time, on the snapshot's scale; one before the cycle is taken as that.
+            find_progress: Returns how far a running job is.
+        """
+        later, snapshot = copy.copy(self), self.snapshot
+        later.__dict__.pop("grants", None)
+        later.snapshot = replace(
+            snapshot,
+            now_seconds=max(now_seconds, snapshot.now_seconds),
+            grants=tuple(_with(find_progress(grant.job), grant) for grant in snapshot.grants),
+        )
+        return later
+
+    @cached_property
+    def grants(self) -> Mapping[JobId, Grant]:
+        """What each running job holds."""
+        return {grant.job: grant for grant in self.snapshot.grants}
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -62,11 +98,25 @@ class WaitingJobs:
         order: NDArray[np.int64] = waiting[self.cycle.key[waiting].argsort()]
         return order
 
-    @cached_property
+    @property
     def running(self) -> tuple[Grant, ...]:
         """Grants of running jobs and of those that this cycle admitted."""
-        admitted = (d.grant for d in self.cycle.decisions if isinstance(d, Admit))
-        return (*self.cycle.snapshot.grants, *admitted)
+        return self.snapshot.grants
+
+
+def _grants_after(cycle: CycleState) -> Iterator[Grant]:
+    """Yield what jobs hold once a cycle's decisions are carried out."""
+    victims = {d.job for d in cycle.decisions if isinstance(d, Preempt)}
+    for grant in cycle.snapshot.grants:
+        yield replace(grant, is_ending=True) if grant.job in victims else grant
+    yield from (d.grant for d in cycle.decisions if isinstance(d, Admit))
+
+
+def _with(found: tuple[RunProgress | None, CompletedSessions | None], grant: Grant) -> Grant:
+    progress, completed = found
+    if (progress, completed) == (grant.progress, grant.completed):
+        return grant
+    return replace(grant, progress=progress, completed=completed)
 
 
 class ExpectedStarts:
@@ -89,7 +139,7 @@ class ExpectedStarts:
         if promise is not None and self._rests_on_a_guess(promise):
             promise = None
         if promise is not None:
-            at, last = promise.start_seconds, promise.last
+            at, last = self._kept(promise)
             is_sure = last is None or last.has_time_limit or last.is_ending
             is_planned = planned is not None and not self._waiting.cycle.frame.windows
             if planned is None or not is_planned or (is_sure and planned[0] >= at):
@@ -104,10 +154,20 @@ class ExpectedStarts:
         num_systems = max(self._waiting.cycle.frame.placeable_systems.bit_count(), 1)
         wait = float(self._work_ahead[slot]) / num_systems
         return ExpectedStart(
-            at_seconds=self._waiting.cycle.snapshot.now_seconds + wait,
+            at_seconds=self._waiting.snapshot.now_seconds + wait,
             basis="work of all jobs ahead, spread over all systems",
             is_promised=False,
         )
+
+    def _kept(self, promise: Promise) -> tuple[float, Grant | None]:
+        """Return when a promise is kept, and by whose end: later if they have outlived it."""
+        snapshot, last = self._waiting.snapshot, promise.last
+        if last is not None:
+            last = self._waiting.grants[last.job]
+        if promise.start_seconds > snapshot.now_seconds:
+            return promise.start_seconds, last
+        at = snapshot.now_seconds if last is None else snapshot.end_bound(last)
+        return max(at, snapshot.now_seconds), last
 
     def _rests_on_a_guess(self, promise: Promise) -> bool:
         """Whether a promised place has to be given up by a workflow, nobody knows when."""
@@ -137,7 +197,7 @@ class ExpectedStarts:
         ahead[self._waiting.order] = (
             np.cumsum(work[self._waiting.order]) - work[self._waiting.order]
         )
-        snapshot = self._waiting.cycle.snapshot
+        snapshot = self._waiting.snapshot
         left = sum(
             grant.num_systems * (snapshot.end_expected(grant) - snapshot.now_seconds)
             for grant in self._waiting.running
@@ -148,7 +208,7 @@ class ExpectedStarts:
     def _planned(self) -> dict[int, tuple[float, str]]:
         """For the first jobs in order, when they start and what that waits for."""
         cycle = self._waiting.cycle
-        snapshot = cycle.snapshot
+        snapshot = self._waiting.snapshot
         now = snapshot.now_seconds
         free = cycle.free.copy()
         away = free.systems & cycle.frame.away(now, now + 1.0)
@@ -162,7 +222,7 @@ class ExpectedStarts:
                 continue
             at = ending.at_seconds
             if ending.grant is not None:
-                at = snapshot.end_expected(ending.grant)
+                at = snapshot.end_expected(self._waiting.grants[ending.grant.job])
             given = cycle.frame.columns_of(ending.held)
             profile.give(at, given[self._waiting.used], ending.job)
         planned: dict[int, tuple[float, str]] = {}
@@ -179,9 +239,8 @@ class ExpectedStarts:
         return planned
 
     def _basis_of_plan(self, name: str) -> str:
-        for grant in self._waiting.running:
-            if grant.job == name:
-                return self._basis(grant)
+        if (grant := self._waiting.grants.get(JobId(name))) is not None:
+            return self._basis(grant)
         return f"end of {name}, which waits too" if name else "free by then"
 
     def _basis(self, grant: Grant | None, *, is_bound: bool = False) -> str:
@@ -189,21 +248,24 @@ class ExpectedStarts:
             return "end of a reservation or of maintenance"
         if grant.is_ending:
             return f"end of {grant.job}, which is being stopped"
-        snapshot = self._waiting.cycle.snapshot
-        basis = Basis.LIMIT
+        snapshot = self._waiting.snapshot
+        end, basis = snapshot.end_bound(grant), Basis.LIMIT
         if not (is_bound and grant.has_time_limit):
-            _, basis = snapshot.expected_end(grant)
-        words = _details(grant, basis, snapshot.now_seconds)
+            end, basis = snapshot.expected_end(grant)
+        words = _details(grant, end, basis, snapshot.now_seconds)
         return f"end of {grant.job}, by {basis.value}{words}"
 
 
-def _details(grant: Grant, basis: Basis, now_seconds: float) -> str:
+def _details(grant: Grant, end_seconds: float, basis: Basis, now_seconds: float) -> str:
     """Return what the basis of an expected end says of the job, to be put behind the basis."""
-    if basis is Basis.STEPS and grant.progress is not None:
-        return f": {grant.progress.in_words(now_seconds)}"
-    if basis is Basis.SESSIONS and grant.completed is not None:
-        limit = "" if grant.has_time_limit else "; it has no time limit"
-        return f": {grant.completed.in_words()}{limit}"
     if basis is Basis.DEFAULT:
         return ": no time limit, and no earlier run of its user"
+    if (last_step := grant.last_step_seconds) is None:
+        return ""
+    rest = duration(max(round(end_seconds - last_step), 1))
+    if basis is Basis.STEPS and grant.progress is not None:
+        return f": {grant.progress.in_words(now_seconds)}, and {rest} until it ends"
+    if basis is Basis.SESSIONS and grant.completed is not None:
+        limit = "" if grant.has_time_limit else "; it has no time limit"
+        return f": {grant.completed.count:,} complete, and {rest} from the last to its end{limit}"
     return ""

@@ -22,7 +22,12 @@ from appliance.scheduler.admission import CycleState, Preempt, Promise
 from appliance.scheduler.fair_share import describe_class
 from appliance.scheduler.policy import BackfillOrder
 from appliance.scheduler.queue import QUEUE_TYPES, SEQUENCE_BITS, PendingJob
-from appliance.scheduler.waiting.expected_start import ExpectedStart, ExpectedStarts, WaitingJobs
+from appliance.scheduler.waiting.expected_start import (
+    ExpectedStart,
+    ExpectedStarts,
+    FindProgress,
+    WaitingJobs,
+)
 
 _MOST_BLOCKING = 16
 _GIB = 2**30
@@ -49,7 +54,8 @@ class Wait:
 
     Attributes:
         job: The job.
-        reason: Why, in the words users know.
+        reason: Why, in the words users know, with the expected start.
+        status: The same without the expected start, for those who are shown that beside it.
         position: Jobs of its type (execute, compile or driver) served before it; 0 for the first.
         blocking: Jobs that hold what it needs, the first to end first, 16 at most.
         behind: Waiting jobs that it may not delay.
@@ -60,6 +66,7 @@ class Wait:
 
     job: JobId
     reason: str
+    status: str
     position: int
     blocking: tuple[JobId, ...]
     behind: tuple[JobId, ...] = ()
@@ -72,13 +79,25 @@ class Waits(Mapping[JobId, Wait]):
     """The jobs that go on waiting after a cycle, explained when asked for; from any thread.
 
     Args:
-        cycle: The finished cycle. What is needed of it is copied, as the queue goes on.
+        waiting: The jobs, and the running jobs before them.
     """
 
-    def __init__(self, cycle: CycleState) -> None:
-        self._waiting = WaitingJobs(cycle)
-        self._starts = ExpectedStarts(self._waiting)
+    def __init__(self, waiting: WaitingJobs) -> None:
+        self._waiting = waiting
+        self._starts = ExpectedStarts(waiting)
         self._lock = threading.Lock()
+
+    @classmethod
+    def after(cls, cycle: CycleState) -> "Waits":
+        """Return those of a finished cycle; what is needed of it is copied."""
+        return cls(WaitingJobs(cycle))
+
+    def at(self, now_seconds: float, find_progress: FindProgress) -> "Waits":
+        """Return the same jobs as they wait at a time, see `WaitingJobs.at`."""
+        later = Waits(self._waiting.at(now_seconds, find_progress))
+        with self._lock:
+            later._slots, later._ranks = self._slots, self._ranks
+        return later
 
     @cached_property
     def _slots(self) -> dict[JobId, int]:
@@ -128,10 +147,11 @@ class Waits(Mapping[JobId, Wait]):
         position = int(self._ranks[slot])
         start = self._starts.find(slot)
         facts = [self._place_in_words(job, kind, position), *self._cluster_in_words(job), why]
+        status = ", ".join(fact for fact in facts if fact)
+        told = status
         if start is not None:
-            wait = max(start.at_seconds - self._waiting.cycle.snapshot.now_seconds, 0.0)
-            facts.append(f"expected to start in {duration(round(wait))} ({start.basis})")
-        told = ", ".join(fact for fact in facts if fact)
+            wait = max(start.at_seconds - self._waiting.snapshot.now_seconds, 0.0)
+            told += f", expected to start in {duration(round(wait))} ({start.basis})"
         reason = (
             f"job is queueing. Job queue status: {told}. "
             "For more information, please run 'csctl get jobs'."
@@ -139,6 +159,7 @@ class Waits(Mapping[JobId, Wait]):
         return Wait(
             job=job.id,
             reason=reason,
+            status=status,
             position=position,
             blocking=blocking,
             behind=behind,
@@ -202,7 +223,7 @@ class Waits(Mapping[JobId, Wait]):
 
     def _holders(self, job: PendingJob) -> tuple[JobId, ...]:
         """Return the jobs that hold what this one needs, the first to end first."""
-        end_of = self._waiting.cycle.snapshot.end_expected
+        end_of = self._waiting.snapshot.end_expected
         holders = [
             grant
             for grant in self._waiting.running

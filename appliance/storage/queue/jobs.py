@@ -3,7 +3,7 @@
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -32,24 +32,11 @@ from appliance.storage.queue.job_filter_sql import IS_UNFINISHED, conditions, pa
 from appliance.storage.queue.job_numbers import JobNumbers
 from appliance.storage.queue.job_rows import record_of
 from appliance.storage.queue.job_writes import unknown_job
+from appliance.storage.queue.past_runs import PastRun, past_runs
 from appliance.storage.schema.tables import EventRow, GrantRow, JobRow, LabelRow, LeaseRow, table_of
 
 _FIELDS_OF_NEW = tuple(field.name for field in fields(NewJob))
 _COLUMNS = tuple(table_of(JobRow).columns)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastRun:
-    """A job that held resources and has ended, as far as the scheduler learns from it."""
-
-    type: JobType
-    session: str
-    user: str
-    num_systems: int
-    program: str
-    started_at: dt.datetime
-    ended_at: dt.datetime
-    has_succeeded: bool
 
 
 class JobRepository:
@@ -377,27 +364,8 @@ class JobRepository:
 
     def past_runs(self, since: dt.datetime) -> Sequence[PastRun]:
         """Return jobs that ran and ended after a time, in order of their end."""
-        columns = (
-            *(JobRow.type, JobRow.session, JobRow.username, JobRow.uid, JobRow.num_systems),
-            *(JobRow.requirements, JobRow.started_at, JobRow.ended_at, JobRow.phase),
-            JobRow.holding,
-        )
-        query = select(*columns).where(JobRow.ended_at > since, JobRow.started_at.is_not(None))
         with self._database.reading() as rows:
-            return [
-                PastRun(
-                    type=JobType(row.type),
-                    session=row.session,
-                    user=row.username or str(row.uid),
-                    num_systems=row.num_systems,
-                    program=row.requirements.get("program", ""),
-                    started_at=row.started_at,
-                    ended_at=row.ended_at,
-                    has_succeeded=row.phase == Phase.SUCCEEDED.value,
-                )
-                for row in rows.execute(query.order_by(JobRow.ended_at))
-                if not row.holding.get("is_lookup")
-            ]
+            return past_runs(rows, since)
 
     def last_end(self, session: str) -> dt.datetime | None:
         """Return when the last job of a session ended; None if none did."""

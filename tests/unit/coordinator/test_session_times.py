@@ -49,12 +49,14 @@ class Pods:
 
     def __init__(self) -> None:
         self.step = 0
+        self.input: list[PodReport] = []
 
     def completed_steps(self, session: int) -> int:
         return self.step if session == 2 else 0
 
-    def reports(self) -> list[PodReport]:
-        return [PodReport(role="chief", readings={readings.WALL_STEP: 0.7})]
+    def reports(self, session: int | None = None) -> list[PodReport]:
+        assert session == 2
+        return [PodReport(role="chief", readings={readings.WALL_STEP: 0.7}), *self.input]
 
 
 def test_progress_tells_planned_and_completed_steps_and_the_pace() -> None:
@@ -72,6 +74,77 @@ def test_progress_tells_planned_and_completed_steps_and_the_pace() -> None:
     assert told.step_seconds == pytest.approx(0.4)
     assert not told.is_over
     assert progress.report(pods, is_over=True).is_over
+
+
+def input_pods(ready: int, *workers: tuple[int, float], systems: int = 1) -> list[PodReport]:
+    """Return the input's reports: steps whose batch is ready, and each worker's batches and time."""
+    return [
+        *(PodReport(role="activation", index=index, step=ready) for index in range(systems)),
+        *(
+            PodReport(
+                role="worker", index=index, step=step, readings={readings.BATCH_LOADING: seconds}
+            )
+            for index, (step, seconds) in enumerate(workers)
+        ),
+    ]
+
+
+def seconds_to_go(pods: Pods, *looks: tuple[int, list[PodReport]]) -> float:
+    """Return what 40 steps have to go after looks half a second apart."""
+    clock = FakeClock()
+    schedule = RunSchedule(num_steps=40, output_interval=1, checkpoint_steps=frozenset())
+    progress = SessionProgress(2, schedule, is_training=True, clock=clock)
+    told = progress.report(pods)
+    for pods.step, pods.input in looks:
+        told = progress.report(pods)
+        clock.advance(0.1)
+    return (told.num_steps - told.completed_steps) * told.step_seconds
+
+
+@pytest.mark.parametrize(
+    ("looks", "seconds"),
+    [
+        pytest.param([(1, []), (4, [])], 36 * 0.1 / 3, id="nobody says how long batches take"),
+        pytest.param(
+            [(1, input_pods(3, (4, 5.2))), (4, input_pods(6, (7, 7.6)))],
+            34 * 0.8,
+            id="the first four were loaded before",
+        ),
+        pytest.param(
+            [(1, input_pods(6, (7, 7.6))), (4, input_pods(6, (7, 7.6)))],
+            34 * 7.6 / 7,
+            id="no batch since the first look",
+        ),
+        pytest.param(
+            [(1, input_pods(1, (1, 5.0))), (4, input_pods(1, (1, 5.0)))],
+            36 * 0.1 / 3,
+            id="the first batch alone is not timed",
+        ),
+        pytest.param(
+            [(1, input_pods(3, (2, 5.2), (2, 5.2))), (4, input_pods(6, (4, 6.8), (4, 6.8)))],
+            34 * 0.8 / 2,
+            id="two workers take turns",
+        ),
+        pytest.param(
+            [(1, input_pods(3, (4, 1.2), (4, 5.2), systems=2))]
+            + [(4, input_pods(6, (7, 1.5), (7, 7.6), systems=2))],
+            34 * 0.8,
+            id="the slower of two systems",
+        ),
+        pytest.param(
+            [(1, input_pods(40, (40, 33.0))), (4, input_pods(40, (40, 33.0)))],
+            36 * 0.1 / 3,
+            id="all batches are there",
+        ),
+        pytest.param(
+            [(1, input_pods(3, (4, 0.1))), (4, input_pods(6, (7, 0.13)))],
+            36 * 0.1 / 3,
+            id="batches are faster than steps",
+        ),
+    ],
+)
+def test_steps_on_batches_that_were_loaded_before_do_not_set_the_pace(looks, seconds) -> None:
+    assert seconds_to_go(Pods(), *looks) == pytest.approx(seconds)
 
 
 def test_changes_of_masks_are_those_that_memoryx_reports() -> None:

@@ -76,13 +76,38 @@ def test_a_start_follows_the_steps_of_the_job_before_it(harness):
         lambda: "by its own steps: step 169 of 600" in harness.queue.explain(waiting).basis
     )
     left = harness.queue.explain(waiting).expected_start - harness.state.clock.now()
-    assert 150 < left.total_seconds() < 173
+    assert 150 < left.total_seconds() < 179
     over = replace(steps, completed_steps=600, ended_at=harness.state.clock.now())
     harness.jobs.reported(running, **report, session=over)
-    between = "by its own sessions: 1 complete, another like it takes 4 min; it has no time limit"
+    between = "by its own sessions: 1 complete, and 5 s from the last to its end"
     harness.until(lambda: between in harness.queue.explain(waiting).basis)
     left = harness.queue.explain(waiting).expected_start - harness.state.clock.now()
-    assert 220 < left.total_seconds() <= 240
+    assert 0 < left.total_seconds() <= 6
+
+
+def test_everybody_who_asks_in_one_second_gets_one_answer_and_none_is_in_the_past(harness):
+    running = run(harness, "wsjob-r")
+    waiting = queue_up(harness, "wsjob-s", num_systems=2)
+    steps = RunSession(
+        number=1,
+        is_training=True,
+        num_steps=10,
+        completed_steps=10,
+        step_seconds=0.4,
+        started_at=harness.state.clock.now(),
+    )
+    report = {"phase": "", "message": "", "pods": [], "events": []}
+    harness.jobs.reported(running, **report, session=steps)
+    harness.until(lambda: "its own steps" in harness.queue.explain(waiting).basis)
+    harness.until(lambda: harness.mailbox.inbox.empty())
+    for waited in (0.0, 4.0, 60.0, 3600.0):
+        harness.state.clock.advance(waited)
+        entry, wait = harness.queue.explain(waiting), harness.jobs.wait_of(waiting)
+        assert harness.queue.page().entries == (entry,)
+        assert entry.expected_start.timestamp() == wait.expected_start.at_seconds
+        assert entry.expected_start > harness.state.clock.now()
+        assert entry.basis in wait.reason
+        assert "expected" not in entry.reason
 
 
 def test_a_session_that_does_not_exist_has_no_queue(harness):

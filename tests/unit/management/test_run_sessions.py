@@ -7,6 +7,7 @@ import pytest
 
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.run import (
+    MOST_ENDS,
     CompletedSessions,
     PodReadings,
     RunProgress,
@@ -42,6 +43,15 @@ def progress(step: int, *, at: float, pace: float = 1.0) -> RunProgress:
     )
 
 
+def completed(longest: float, *ends: float, seconds: float | None = None) -> CompletedSessions:
+    return CompletedSessions(
+        count=len(ends),
+        longest_seconds=longest if seconds is None else max(longest, seconds),
+        last_end_seconds=ends[-1],
+        ends_seconds=ends,
+    )
+
+
 def session(state: State, number: int, step: int, **traits) -> RunSession:
     told = {"is_training": True, "num_steps": 600, "step_seconds": 0.4, **traits}
     return RunSession(number=number, completed_steps=step, started_at=state.clock.now(), **told)
@@ -65,14 +75,35 @@ def test_what_a_session_took_is_known_until_its_job_holds_nothing() -> None:
     assert book.completed(JOB) is None
     book.complete(JOB, progress(600, at=340.0, pace=0.4))
     assert book.find(JOB) is None
-    assert book.completed(JOB) == CompletedSessions(count=1, longest_seconds=240.0)
+    assert book.completed(JOB) == completed(240.0, 340.0)
     short = RunProgress(
         session=2, num_steps=3, completed_steps=3, step_seconds=0.5, at_seconds=350.0
     )
     book.complete(JOB, short)  # over before its first report
-    assert book.completed(JOB) == CompletedSessions(count=2, longest_seconds=240.0)
+    assert book.completed(JOB) == completed(240.0, 340.0, 350.0)
     book.forget(JOB)
     assert book.completed(JOB) is None
+
+
+def test_a_session_ends_with_its_last_step_not_with_what_its_client_still_fetches() -> None:
+    book = ProgressBook()
+    book.note(JOB, progress(0, at=100.0, pace=0.0))
+    book.note(JOB, progress(600, at=160.0))
+    book.note(JOB, progress(600, at=162.0))
+    assert book.find(JOB) == progress(600, at=160.0)
+    book.complete(JOB, progress(600, at=175.0))
+    assert book.completed(JOB) == completed(75.0, 160.0, seconds=600.0)
+
+
+def test_ends_of_ten_thousand_sessions_are_not_all_kept() -> None:
+    book = ProgressBook()
+    for number in range(1, MOST_ENDS + 3):
+        told = replace(progress(600, at=float(number), pace=0.0), session=number)
+        book.complete(JOB, told)
+    found = book.completed(JOB)
+    assert (found.count, found.last_end_seconds) == (MOST_ENDS + 2, MOST_ENDS + 2)
+    assert found.ends_seconds == tuple(range(1, MOST_ENDS + 1))
+    assert found.after(300.0).tail_seconds == 300 - MOST_ENDS - 2
 
 
 def test_a_new_management_recalls_what_sessions_took(state) -> None:
@@ -80,7 +111,7 @@ def test_a_new_management_recalls_what_sessions_took(state) -> None:
     start = state.clock.now()
     ended = session(state, 1, 600, ended_at=start + dt.timedelta(seconds=90))
     book.recall(JOB, [ended, session(state, 2, 3)])
-    assert book.completed(JOB) == CompletedSessions(count=1, longest_seconds=90.0)
+    assert book.completed(JOB) == completed(90.0, start.timestamp() + 90)
 
 
 def test_the_readings_of_a_session_stay_when_another_follows(state):

@@ -5,15 +5,22 @@ from dataclasses import replace
 import pytest
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.run import CompletedSessions, RunProgress
+from appliance.core.cluster.run import Aftermath, CompletedSessions, RunProgress
 from appliance.core.ids import WorkflowId
+from appliance.core.quantities import duration
 from appliance.scheduler.run_time import Basis, Estimate
 from appliance.scheduler.snapshot import WorkflowReservation
 from tests.support.scheduling import HOUR, cluster, cycle, execute, held
 
 NOW = 1000.0
-TWO_SESSIONS = CompletedSessions(count=2, longest_seconds=172.0)
+TWO_SESSIONS = CompletedSessions(
+    count=2, longest_seconds=172.0, last_end_seconds=NOW, ends_seconds=(NOW - 100, NOW)
+)
 HISTORY = Estimate(expected_seconds=HOUR, bound_seconds=1.5 * HOUR, basis=Basis.PROGRAM)
+KNOWN = replace(HISTORY, aftermath=Aftermath(rests_seconds=(100.0, 70.0, 7.0), tail_seconds=7.0))
+"""Of a program that has run three sessions each time."""
+NOTHING_KNOWN = Estimate(expected_seconds=HOUR, bound_seconds=HOUR, basis=Basis.DEFAULT)
+UNTIMED = RunProgress(session=3, num_steps=600, completed_steps=0, step_seconds=0.0, at_seconds=NOW)
 
 
 def progress(step: int, *, pace: float = 0.4, at: float = NOW) -> RunProgress:
@@ -30,9 +37,12 @@ def start_behind(grant, **fields):
 def test_a_job_at_step_169_of_600_ends_when_its_steps_do():
     wait = start_behind(held("r", "s0", started_seconds=NOW - 80, progress=progress(169)))
     start = wait.expected_start
-    assert start.at_seconds == pytest.approx(NOW + 431 * 0.4)
-    assert start.basis == "end of r, by its own steps: step 169 of 600, 2 min 52 s to go"
-    assert "expected to start in 2 min 52 s (end of r, by its own steps" in wait.reason
+    assert start.at_seconds == pytest.approx(NOW + 431 * 0.4 + 5)
+    assert start.basis == (
+        "end of r, by its own steps: step 169 of 600, 2 min 52 s to go, and 5 s until it ends"
+    )
+    assert "expected to start in 2 min 57 s (end of r, by its own steps" in wait.reason
+    assert "expected" not in wait.status
     assert not start.is_promised
 
 
@@ -49,46 +59,97 @@ def test_steps_tell_more_than_what_its_like_took_even_if_that_is_longer():
     slow = progress(1, pace=36.0)
     grant = held("r", "s0", started_seconds=NOW, estimate=HISTORY, progress=slow)
     start = start_behind(grant).expected_start
-    assert start.at_seconds == pytest.approx(NOW + 599 * 36.0)
+    assert start.at_seconds == pytest.approx(NOW + 599 * 36.0 + 5)
     assert "step 1 of 600, 5 h 59 min to go" in start.basis
 
 
-def test_between_sessions_another_like_the_longest_is_expected():
-    grant = held("r", "s0", started_seconds=NOW - 300, completed=TWO_SESSIONS)
+@pytest.mark.parametrize(
+    ("estimate", "fields", "rest", "basis"),
+    [
+        pytest.param(
+            NOTHING_KNOWN,
+            {"completed": TWO_SESSIONS},
+            5,
+            "by its own sessions: 2 complete, and 5 s from the last to its end; "
+            "it has no time limit",
+            id="the client ends as clients usually do",
+        ),
+        pytest.param(
+            replace(NOTHING_KNOWN, basis=Basis.USER, aftermath=Aftermath(tail_seconds=9.0)),
+            {"completed": TWO_SESSIONS},
+            9,
+            "by its own sessions: 2 complete, and 9 s from the last to its end; "
+            "it has no time limit",
+            id="the client ends as others of its user did",
+        ),
+        pytest.param(
+            KNOWN,
+            {"completed": TWO_SESSIONS},
+            70,
+            "by its own sessions: 2 complete, and 1 min 10 s from the last to its end; "
+            "it has no time limit",
+            id="one more session follows, as in earlier runs",
+        ),
+        pytest.param(
+            KNOWN,
+            {"completed": replace(TWO_SESSIONS, count=3)},
+            7,
+            "by its own sessions: 3 complete, and 7 s from the last to its end; "
+            "it has no time limit",
+            id="the last session of earlier runs is over",
+        ),
+        pytest.param(
+            NOTHING_KNOWN,
+            {"completed": TWO_SESSIONS, "progress": UNTIMED},
+            172 + 5,
+            "by its own sessions: 2 complete, and 2 min 57 s from the last to its end; "
+            "it has no time limit",
+            id="one more session has begun",
+        ),
+        pytest.param(
+            KNOWN,
+            {"completed": TWO_SESSIONS, "progress": UNTIMED},
+            70,
+            "by its own sessions: 2 complete, and 1 min 10 s from the last to its end; "
+            "it has no time limit",
+            id="one more session has begun, as in earlier runs",
+        ),
+        pytest.param(
+            NOTHING_KNOWN,
+            {
+                "completed": TWO_SESSIONS,
+                "progress": RunProgress(
+                    session=3, num_steps=600, completed_steps=600, step_seconds=0.4, at_seconds=NOW
+                ),
+            },
+            5,
+            "by its own steps: step 600 of 600, and 5 s until it ends",
+            id="all steps of the present session are complete",
+        ),
+    ],
+)
+def test_after_a_session_what_remains_is_what_remained_before(estimate, fields, rest, basis):
+    grant = held("r", "s0", started_seconds=NOW - 300, estimate=estimate, **fields)
     start = start_behind(grant).expected_start
-    assert start.at_seconds == NOW + 172
-    assert start.basis == (
-        "end of r, by its own sessions: 2 complete, another like the longest takes 2 min 52 s; "
-        "it has no time limit"
-    )
+    assert (start.at_seconds - NOW, start.basis) == (rest, f"end of r, {basis}")
     assert not start.is_promised
-    begun = replace(grant, progress=progress(0, pace=0.0))
-    assert start_behind(begun).expected_start == start
-    stepping = replace(grant, progress=progress(599))
-    assert "by its own steps" in start_behind(stepping).expected_start.basis
 
 
-def test_earlier_runs_of_the_program_tell_more_than_sessions_until_they_are_outlived():
-    grant = held("r", "s0", started_seconds=NOW, estimate=HISTORY, completed=TWO_SESSIONS)
+def test_a_program_that_is_known_ends_as_long_after_its_steps_as_before():
+    grant = held("r", "s0", started_seconds=NOW, estimate=KNOWN, progress=progress(169))
     start = start_behind(grant).expected_start
-    assert (start.at_seconds, start.basis) == (
-        NOW + HOUR,
-        "end of r, by earlier runs of the program",
-    )
-    outlived = replace(grant, started_seconds=NOW - HOUR)
-    assert "by its own sessions" in start_behind(outlived).expected_start.basis
-    other = replace(grant, estimate=replace(HISTORY, basis=Basis.USER))
-    assert "by its own sessions" in start_behind(other).expected_start.basis
+    assert start.at_seconds == pytest.approx(NOW + 431 * 0.4 + 100)
+    assert start.basis.endswith("step 169 of 600, 2 min 52 s to go, and 1 min 40 s until it ends")
 
 
-def test_a_limit_ends_a_job_before_another_session():
-    grant = replace(held("r", "s0", ends_in=NOW + 60), completed=TWO_SESSIONS)
+def test_a_limit_ends_a_job_that_goes_on_after_its_session():
+    grant = replace(held("r", "s0", ends_in=NOW + 3), completed=TWO_SESSIONS)
     start = start_behind(grant).expected_start
-    assert (start.at_seconds, start.basis) == (NOW + 60, "end of r, by time limit")
+    assert (start.at_seconds, start.basis) == (NOW + 3, "end of r, by time limit")
     later = replace(held("r", "s0", ends_in=NOW + HOUR), completed=TWO_SESSIONS)
     start = start_behind(later).expected_start
-    assert start.at_seconds == NOW + 172
-    assert start.basis.endswith("another like the longest takes 2 min 52 s")
+    assert start.at_seconds == NOW + 5
+    assert start.basis.endswith("2 complete, and 5 s from the last to its end")
 
 
 def test_a_limit_ends_a_job_before_its_last_step():
@@ -98,9 +159,49 @@ def test_a_limit_ends_a_job_before_its_last_step():
     assert start.is_promised
 
 
-def test_a_job_that_should_have_ended_is_expected_to_end_now():
-    grant = held("r", "s0", started_seconds=0.0, progress=progress(599, at=NOW - 5))
-    assert start_behind(grant).expected_start.at_seconds == NOW
+OVERDUE = {
+    "its last step": held("r", "s0", started_seconds=0.0, progress=progress(600, at=NOW)),
+    "steps that nobody reports": held("r", "s0", started_seconds=0.0, progress=progress(599)),
+    "its sessions": held("r", "s0", started_seconds=0.0, completed=TWO_SESSIONS),
+    "a session that has begun": held(
+        "r", "s0", started_seconds=0.0, completed=TWO_SESSIONS, progress=UNTIMED
+    ),
+    "earlier runs": held("r", "s0", started_seconds=NOW - 3000, estimate=HISTORY),
+    "the default": held("r", "s0", started_seconds=NOW - 86_000),
+    "its limit": held("r", "s0", ends_in=NOW + 10),
+    "nothing": held("r", "s0"),
+}
+"""A job that runs, by what its end is expected of."""
+
+
+@pytest.mark.parametrize("name", OVERDUE)
+@pytest.mark.parametrize("waited", [0.0, 9.5, 200.0, 7 * HOUR])
+def test_no_start_is_expected_in_the_past_however_long_a_job_outlives_its_estimate(name, waited):
+    snapshot = cluster(1, OVERDUE[name], now_seconds=NOW)
+    jobs = [execute(f"j{number}", 1, sequence=number) for number in range(110)]
+    now, grant = NOW + waited, OVERDUE[name]
+    waits = cycle(snapshot, jobs).waits.at(now, lambda _: (grant.progress, grant.completed))
+    starts = [wait.expected_start.at_seconds for wait in waits.values()]
+    assert min(starts) >= now
+    assert starts[0] == min(starts)
+    if "step" in name or "session" in name:
+        found = waits["j0"].expected_start
+        since = NOW + 0.4 if name.startswith("steps") else NOW
+        rest = duration(max(round(found.at_seconds - since), 1))
+        assert f"and {rest} until it ends" in found.basis or (
+            f"and {rest} from the last to its end" in found.basis
+        )
+
+
+def test_times_are_those_of_the_question_not_of_the_last_cycle():
+    grant = held("r", "s0", started_seconds=NOW - 80, progress=progress(169))
+    waits = cycle(cluster(1, grant, now_seconds=NOW), [execute("a", 1)]).waits
+    latest = {"r": progress(400, at=NOW + 100)}
+    wait = waits.at(NOW + 110, lambda job: (latest.get(job), None))["a"]
+    assert wait.expected_start.at_seconds == pytest.approx(NOW + 100 + 200 * 0.4 + 5)
+    assert "step 400 of 600, 1 min 10 s to go" in wait.expected_start.basis
+    assert "expected to start in 1 min 15 s" in wait.reason
+    assert waits["a"] == waits.at(0.0, lambda _: (grant.progress, None))["a"]
 
 
 def test_without_steps_history_or_limit_the_default_is_no_promise():
@@ -125,7 +226,7 @@ def test_beside_what_a_workflow_retains_starts_are_expected_as_ever():
     running = held("r", "s1", started_seconds=NOW - 80, progress=progress(169))
     snapshot = cluster(2, running, now_seconds=NOW, reservations=(retained,))
     waits = cycle(snapshot, [execute("one", 1, sequence=1), execute("two", 2, sequence=2)]).waits
-    assert waits["one"].expected_start.at_seconds == pytest.approx(NOW + 431 * 0.4)
+    assert waits["one"].expected_start.at_seconds == pytest.approx(NOW + 431 * 0.4 + 5)
     assert waits["two"].expected_start is None
 
 

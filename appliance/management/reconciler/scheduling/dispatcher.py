@@ -30,7 +30,7 @@ from appliance.scheduler.queue import JobQueue, PendingJob
 from appliance.scheduler.run_time import Estimate, RunHistory
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 from appliance.scheduler.waiting.wait_reasons import Wait, Waits
-from appliance.storage.queue.jobs import PastRun
+from appliance.storage.queue.past_runs import PastRun
 
 HISTORY_HALF_LIVES = 8.0
 """Past jobs older than so many half-lives of use tell nothing any more: less than 0.4 % is left."""
@@ -100,7 +100,7 @@ class Dispatcher:
             ended = run.ended_at.timestamp()
             self._usage.charge(account, run.num_systems * seconds, at_seconds=ended)
             if run.has_succeeded:
-                self._history.observe(run.user, run.program, run.type, seconds)
+                self._history.observe(run.user, run.program, run.type, seconds, run.aftermath)
 
     def add(self, job: JobRecord) -> None:
         """Put a job into the queue; a compile job starts for a look into the cache first."""
@@ -177,10 +177,11 @@ class Dispatcher:
             return
         now = self._clock.now().timestamp()
         seconds = now - grant.started_seconds
+        aftermath = None if grant.completed is None else grant.completed.after(now)
         self._usage.charge(grant.account, grant.num_systems * seconds, at_seconds=now)
         if phase is Phase.SUCCEEDED:
             program = job.requirements.program
-            self._history.observe(grant.account.user, program, grant.type, seconds)
+            self._history.observe(grant.account.user, program, grant.type, seconds, aftermath)
             self._queue.relearn(grant.account.user, program, grant.type)
 
     def run_cycle(self) -> Sequence[Decision]:

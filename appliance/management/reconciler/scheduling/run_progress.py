@@ -5,9 +5,10 @@ knows the present session again at once; those that are complete it reads from t
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
-from appliance.core.cluster.run import CompletedSessions, RunProgress, RunSession
+from appliance.core.cluster.run import MOST_ENDS, CompletedSessions, RunProgress, RunSession
 from appliance.core.ids import JobId
 
 _SHIFT_SECONDS = 5.0
@@ -30,6 +31,7 @@ class ProgressBook:
         Returns:
             Whether its end is now expected at a time that differs from what was last said.
         """
+        progress = self._since_last_step(job, progress)
         self._last[job] = progress
         self._begun.setdefault(job, progress.at_seconds)
         end, told = progress.end_seconds, self._told.get(job)
@@ -48,17 +50,19 @@ class ProgressBook:
             job: The job.
             progress: How far the session came; its time is that of its end.
         """
+        last_step = self._since_last_step(job, progress).at_seconds
         self._clear(job)
         begun = self._begun.pop(job, progress.at_seconds)
         stepped = progress.completed_steps * progress.step_seconds
-        self._add(job, progress.session, max(progress.at_seconds - begun, stepped))
+        seconds = max(progress.at_seconds - begun, stepped)
+        self._add(job, progress.session, seconds, last_step)
 
     def recall(self, job: JobId, sessions: Iterable[RunSession]) -> None:
         """Note the sessions of a job that an earlier management was told of."""
         for session in sessions:
             if session.ended_at is not None:
                 seconds = (session.ended_at - session.started_at).total_seconds()
-                self._add(job, session.number, seconds)
+                self._add(job, session.number, seconds, session.ended_at.timestamp())
 
     def forget(self, job: JobId) -> None:
         """Forget a job that has ended, or that is queued again."""
@@ -74,6 +78,10 @@ class ProgressBook:
         """Return how far a job is; None if no session of it runs."""
         return self._last.get(job)
 
+    def sessions(self, job: JobId) -> tuple[RunProgress | None, CompletedSessions | None]:
+        """Return how far a job is, and the sessions that it has completed."""
+        return self._last.get(job), self._completed.get(job)
+
     @property
     def all(self) -> Mapping[JobId, RunProgress]:
         """How far each job is."""
@@ -83,7 +91,23 @@ class ProgressBook:
         self._last.pop(job, None)
         self._told.pop(job, None)
 
-    def _add(self, job: JobId, count: int, seconds: float) -> None:
+    def _since_last_step(self, job: JobId, progress: RunProgress) -> RunProgress:
+        """Return a report with the time at which the last step was first known to be complete."""
+        before = self._last.get(job)
+        if (
+            before is None
+            or before.session != progress.session
+            or before.completed_steps < (before.num_steps)
+        ):
+            return progress
+        return replace(progress, at_seconds=before.at_seconds)
+
+    def _add(self, job: JobId, count: int, seconds: float, last_step_seconds: float) -> None:
         before = self._completed.get(job)
-        longest = max(seconds, before.longest_seconds if before else 0.0)
-        self._completed[job] = CompletedSessions(count=count, longest_seconds=longest)
+        ends = before.ends_seconds if before else ()
+        self._completed[job] = CompletedSessions(
+            count=count,
+            longest_seconds=max(seconds, before.longest_seconds if before else 0.0),
+            last_end_seconds=last_step_seconds,
+            ends_seconds=(*ends, last_step_seconds)[:MOST_ENDS],
+        )
