@@ -149,7 +149,8 @@ def test_an_archive_of_logs_is_gathered_and_downloaded(rest, bob, job):
     assert answer.headers["content-type"] == "application/zip"
     assert hashlib.sha256(answer.content).hexdigest() == done["sha256"]
     names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
-    assert f"{job}/events.txt" in names
+    root = f"log-export-{job}-{export['id'].removeprefix('export-')[:8]}"
+    assert f"{root}/events.txt" in names
     assert bob.get(f"log-exports/{export['id']}/archive").status_code == 403
     assert rest.get("log-exports/export-0000000000000000").status_code == 404
     assert "no pods of role" in problem_of(

@@ -69,9 +69,12 @@ def csctl(appliance, *arguments: str) -> str:
     return done.stdout
 
 
-def exported(appliance, job: str, tmp_path: Path, *flags: str) -> zipfile.ZipFile:
+def exported(appliance, job: str, tmp_path: Path, *flags: str) -> dict[str, bytes]:
+    """Return what an archive holds, by the names below its directory."""
     csctl(appliance, "log-export", job, "--path", str(tmp_path), *flags)
-    return zipfile.ZipFile(tmp_path / f"{job}.zip")
+    with zipfile.ZipFile(tmp_path / f"{job}.zip") as archive:
+        names = {name.partition("/")[2]: name for name in archive.namelist()}
+        return {short: archive.read(name) for short, name in names.items()}
 
 
 def test_csctl_lists_them_with_their_types_and_phases(appliance, compiled, executed):
@@ -117,17 +120,17 @@ def test_rest_shows_phases_pods_events_and_logs(rest, compiled, executed):
 def test_an_export_has_logs_and_events_and_with_binaries_the_programs(
     appliance, compiled, executed, tmp_path
 ):
-    plain = exported(appliance, compiled, tmp_path).namelist()
-    assert {f"{compiled}/events.txt", f"{compiled}/logs/coordinator-0.log"} <= set(plain)
+    plain = exported(appliance, compiled, tmp_path)
+    assert {"events.txt", "coordinator-0/dbg_crd_0.out"} <= plain.keys()
     assert not any("artifacts" in name for name in plain)
     whole = exported(appliance, compiled, tmp_path, "--binaries")
-    data = whole.read(f"{compiled}/artifacts/cs_axpy.tar.gz")
+    data = whole["artifacts/cs_axpy.tar.gz"]
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         assert {"out/out.json", "out/bin/out_rpc.json"} <= set(archive.getnames())
-    assert "SdkCompiled" in whole.read(f"{compiled}/events.txt").decode()
+    assert "SdkCompiled" in whole["events.txt"].decode()
     traced = exported(appliance, executed, tmp_path, "--binaries")
-    assert traced.read(f"{executed}/fabric.trace").startswith(b"CSLTRACE")
-    assert "SUCCESS!" in traced.read(f"{executed}/logs/sdk-0.log").decode()
+    assert traced["fabric.trace"].startswith(b"CSLTRACE")
+    assert "SUCCESS!" in traced["sdk-0/dbg_sdk_0.out"].decode()
 
 
 def ended(appliance, rest, status, message: str, *commands: str) -> dict:

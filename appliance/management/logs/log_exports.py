@@ -1,5 +1,8 @@
 """Log exports: one archive of a job's logs, gathered in the background and fetched page by page.
 
+It unpacks as one of a real cluster does: `log-export-JOB-HASH/POD/dbg_ROLE_N.out`, beside it the
+directories `cs_...` of what the compiler left. Source: paths in public notes on such archives.
+
 An archive and its description are two files in the data directory, so that an export outlives a
 restart; one that was being gathered then has failed. Exports are removed when they expire.
 """
@@ -13,7 +16,7 @@ import re
 import secrets
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -43,6 +46,15 @@ MAX_OF_JOB = 8
 _MAX_LOG_BYTES = 1 << 30
 _ID = re.compile(r"export-[0-9a-f]{16}")
 _TASKS = tuple(role.value for role in Role)
+_SHORT_ROLES: Mapping[str, str] = {
+    Role.COORDINATOR: "crd",
+    Role.CHIEF: "chf",
+    Role.WEIGHT: "wgt",
+    Role.BROADCASTREDUCE: "br",
+    Role.ACTIVATION: "act",
+    Role.WORKER: "wrk",
+}
+"""Roles in names of logs; others, which are none of a real cluster, stay as they are."""
 
 
 class ExportStatus(StrEnum):
@@ -230,7 +242,8 @@ class LogExports:
     def _gather(self, export: Export, job: JobRecord, request: ExportRequest) -> None:
         archive = self._archive(export.id)
         try:
-            count = self._write_archive(archive, job, request)
+            root = f"log-export-{job.id}-{export.id.removeprefix('export-')[:8]}"
+            count = self._write_archive(archive, root, job, request)
         except (OSError, WscError) as error:
             logger.exception("Log export failed", extra={"job": job.id, "export": export.id})
             self._change(export.id, status=ExportStatus.FAILED, detail=str(error))
@@ -251,19 +264,20 @@ class LogExports:
             self._keep(export)
         return export
 
-    def _write_archive(self, path: Path, job: JobRecord, request: ExportRequest) -> int:
+    def _write_archive(self, path: Path, root: str, job: JobRecord, request: ExportRequest) -> int:
         count = 1
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             lines = (
                 f"{event.at.isoformat()} {event.reason} {event.subject}: {event.message}\n"
                 for event in self._state.jobs.events(job.id)
             )
-            archive.writestr(f"{job.id}/events.txt", "".join(lines))
+            archive.writestr(f"{root}/events.txt", "".join(lines))
             for source in _logs(job, request):
-                _pack_log(archive, "/".join((job.id, *source.parts)), source.path, request)
+                name = f"{root}/{_place_of_log(source.parts[-1])}"
+                _pack_log(archive, name, source.path, request)
                 count += 1
             for source in self._artifacts(job, request):
-                _pack(archive, "/".join((job.id, *source.parts[-2:])), source)
+                _pack(archive, "/".join((root, *source.parts[-2:])), source)
                 count += 1
         return count
 
@@ -329,6 +343,14 @@ class LogExports:
     def _keep(self, export: Export) -> None:
         text = json.dumps(asdict(export), indent=1).encode()
         replace_file(self._directory / f"{export.id}.json", sealed(text))
+
+
+def _place_of_log(name: str) -> str:
+    """Return where a log lies in an archive: `chief-0/dbg_chf_0.out` of `chief-0.log`."""
+    pod, _, ending = name.partition(".")
+    role, _, index = pod.partition("-")
+    words = ("dbg", _SHORT_ROLES.get(role, role), index)
+    return f"{pod}/{'_'.join(filter(None, words))}.{ending.replace('log', 'out', 1)}"
 
 
 def _member(name: str, status: os.stat_result) -> zipfile.ZipInfo:

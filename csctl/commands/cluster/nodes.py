@@ -31,7 +31,7 @@ ErrorOnlyFlag = Annotated[bool, option("-e", "--error-only", help="Only what is 
 def get_cluster(
     invocation: Invocation,
     *,
-    node_only: Annotated[bool, option("-n", "--node-only", help="Nodes only.")] = False,
+    node_only: Annotated[bool, option("--node-only", help="Nodes only.")] = False,
     system_only: Annotated[bool, option("-s", "--system-only", help="Systems only.")] = False,
     error_only: ErrorOnlyFlag = False,
     role: RoleFlag = "",

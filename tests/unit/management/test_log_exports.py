@@ -30,7 +30,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def state(tmp_path: Path, clock: FakeClock) -> State:
-    """A state with one job that has two logs."""
+    """A state with one job that has four logs."""
     state = State.over(Database.open_sqlite(tmp_path / "state.db"), clock)
     state.sessions.ensure()
     state.workflows.ensure(WorkflowId("wflow-a"), session="job-operator", user=User())
@@ -38,6 +38,8 @@ def state(tmp_path: Path, clock: FakeClock) -> State:
     logs.mkdir(parents=True)
     (logs / "chief-0.log").write_text("one\ntwo\nthree\n")
     (logs / "weight-0.log").write_text("w\n")
+    (logs / "initializer.log").write_text("i\n")
+    (logs / "streamer-1.log").write_text("s\n")
     state.jobs.create(
         NewJob(
             id=JOB,
@@ -80,7 +82,9 @@ def gathered(exports: LogExports, request: ExportRequest) -> dict[str, str]:
     assert hashlib.sha256(data).hexdigest() == signature
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         assert all(entry.date_time[0] > 1980 for entry in archive.infolist()), "real times"
-        return {name: archive.read(name).decode() for name in archive.namelist()}
+        root = f"log-export-{JOB}-{export.id.removeprefix('export-')[:8]}/"
+        assert all(name.startswith(root) for name in archive.namelist())
+        return {name.removeprefix(root): archive.read(name).decode() for name in archive.namelist()}
 
 
 def test_an_archive_has_every_log_and_the_events(
@@ -88,9 +92,13 @@ def test_an_archive_has_every_log_and_the_events(
 ) -> None:
     found = gathered(exports_of(state, tmp_path, clock), ExportRequest(job=JOB))
 
-    assert found[f"{JOB}/logs/chief-0.log"] == "one\ntwo\nthree\n"
-    assert found[f"{JOB}/logs/weight-0.log"] == "w\n"
-    assert "JobQueued" in found[f"{JOB}/events.txt"]
+    assert "JobQueued" in found.pop("events.txt")
+    assert found == {
+        "chief-0/dbg_chf_0.out": "one\ntwo\nthree\n",
+        "weight-0/dbg_wgt_0.out": "w\n",
+        "initializer/dbg_initializer.out": "i\n",
+        "streamer-1/dbg_streamer_1.out": "s\n",
+    }
 
 
 def test_an_archive_can_be_cut_to_roles_and_last_lines(
@@ -99,8 +107,8 @@ def test_an_archive_can_be_cut_to_roles_and_last_lines(
     request = ExportRequest(job=JOB, tasks=("chief",), num_lines=2)
     found = gathered(exports_of(state, tmp_path, clock), request)
 
-    assert set(found) == {f"{JOB}/events.txt", f"{JOB}/logs/chief-0.log"}
-    assert found[f"{JOB}/logs/chief-0.log"] == "two\nthree\n"
+    assert found.keys() == {"events.txt", "chief-0/dbg_chf_0.out"}
+    assert found["chief-0/dbg_chf_0.out"] == "two\nthree\n"
 
 
 def test_an_archive_comes_in_pages(
