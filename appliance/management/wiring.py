@@ -27,7 +27,7 @@ from appliance.management.jobs.submissions import SubmissionOptions, SubmissionS
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_exports import LogExports
 from appliance.management.logs.log_retention import LogLimits
-from appliance.management.options.settings_by_group import DAY_SECONDS, KeepingOptions
+from appliance.management.options.settings_by_group import DAY_SECONDS, PROCESSES, KeepingOptions
 from appliance.management.pod_side import PodSide
 from appliance.management.pods.pod_planner import PodPlanner
 from appliance.management.pods.pod_specs import PodEnvironment
@@ -218,6 +218,7 @@ def _make_services(
             sessions=sessions,
             machine=options.runs.simulated_machine.name,
             data_dir=options.data_dir,
+            is_one_machine=options.nodes.launcher == PROCESSES,
         ),
         collector=ApplianceCollector(state, inventory, clock),
         estimates=Estimates(),

@@ -189,12 +189,26 @@ def node_group(record: NodeGroup, holder: JobRecord | None) -> pb.NodeGroup:
     )
 
 
-def root_volume(server: str) -> pb.Volume:
-    """Return the one volume of an appliance that sees the user's own file system."""
-    return pb.Volume(
+def root_volumes(server: str, *, is_one_machine: bool) -> Sequence[pb.Volume]:
+    """Return the volumes of an appliance that sees the user's own file system.
+
+    The client copies its environment of gigabytes to a volume on the host's path, unless it lies on
+    an NFS volume that comes first. To mount directories it prefers the host's path, and believes no
+    NFS volume whose server is not among its own mounts.
+
+    Args:
+        server: The node whose file system it is.
+        is_one_machine: Whether users work on that node.
+    """
+    shared = pb.Volume(
         meta=pb.ObjectMeta(type="volume", name="host-root", labels={"allow-venv": "true"}),
         nfs=pb.Volume.NFSVolume(server=server, server_path="/", container_path="/"),
     )
+    local = pb.Volume(
+        meta=pb.ObjectMeta(type="volume", name="host-path"),
+        host_path=pb.Volume.HostPathVolume(container_path="/"),
+    )
+    return (shared, local) if is_one_machine else (shared,)
 
 
 def job_row(record: JobRecord | JobLine, *, now: dt.datetime, dashboard: str = "") -> list[str]:
@@ -236,6 +250,8 @@ def node_row(info: pb.NodeInfo) -> list[str]:
 def volume_row(volume: pb.Volume) -> list[str]:
     """Return a volume's cells in `VOLUME_COLUMNS`."""
     nfs = volume.nfs
+    if volume.WhichOneof("volumeSource") != "nfs":
+        return [volume.meta.name, "hostpath", volume.host_path.container_path, "n/a", "n/a", "n/a"]
     is_read_only = str(nfs.readonly).lower()
     return [
         volume.meta.name,

@@ -28,7 +28,7 @@ from appliance.api.services import Services
 from appliance.core.access_rules import rules
 from appliance.core.cluster.access import Action
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.records import JobRecord
+from appliance.core.cluster.records import MAX_LABELS, JobRecord
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobFilter, JobOrder, JobSort
@@ -64,7 +64,7 @@ def _filter(
     all_states: bool = False,
     system: Name = "",
     client_release: Name = "",
-    label: Annotated[list[str] | None, Query(max_length=16)] = None,
+    label: Annotated[list[str] | None, Query(max_length=MAX_LABELS)] = None,
     text: Name = "",
     created_after: dt.datetime | None = None,
     order: JobOrder = JobOrder.PRIORITY,

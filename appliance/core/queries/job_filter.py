@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.records import User
+from appliance.core.cluster.records import MAX_LABELS, User
+from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 
 
@@ -87,6 +88,13 @@ class JobFilter:
     after: JobPosition | None = None
     offset: int = 0
     limit: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.labels) > MAX_LABELS:
+            raise UserError(
+                f"No job has {len(self.labels):,} labels; {MAX_LABELS} are the most.",
+                hint="Ask for fewer.",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.records import DEFAULT_SESSION, JobRecord
+from appliance.core.cluster.records import DEFAULT_SESSION, MAX_LABELS, JobRecord
 from appliance.core.cluster.sessions import SessionRecord, SessionSpec, SessionUpdate
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.queries.job_filter import JobFilter
@@ -225,6 +225,12 @@ class SessionService:
             raise UserError(
                 f"Session {name!r} would have {spec.shares:g} shares; give a number above 0 and of "
                 f"at most {_MAX_SHARES:,}."
+            )
+        if len(spec.labels) > MAX_LABELS:
+            raise UserError(
+                f"Session {name!r} would have {len(spec.labels):,} labels; {MAX_LABELS} are the "
+                "most.",
+                hint="Leave some out.",
             )
         check_labels(spec.labels)
         facts = self._model.facts

@@ -44,6 +44,7 @@ class ResourceViews:
         sessions: The namespaces that there are.
         machine: What each system simulates.
         data_dir: Where jobs work.
+        is_one_machine: Whether users work on the machine on which pods run.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class ResourceViews:
         sessions: SessionService,
         machine: str,
         data_dir: Path,
+        is_one_machine: bool,
     ) -> None:
+        self._is_one_machine = is_one_machine
         self._sessions = sessions
         self._data_dir = data_dir
         self._clock = state.clock
@@ -233,7 +236,8 @@ class ResourceViews:
         return pb.NodeGroupList(items=[item for item in items if name in ("", item.meta.name)])
 
     def _volumes(self, name: str, options: GetOptions, user: User) -> Message:
-        return pb.VolumeList(items=[resources.root_volume(this_node().name)])
+        found = resources.root_volumes(this_node().name, is_one_machine=self._is_one_machine)
+        return pb.VolumeList(items=found)
 
     def _worker_caches(self, name: str, options: GetOptions, user: User) -> Message:
         """Say how full the disk is on which worker nodes work."""

@@ -77,7 +77,7 @@ def test_progress_tells_planned_and_completed_steps_and_the_pace() -> None:
 
 
 def input_pods(ready: int, *workers: tuple[int, float], systems: int = 1) -> list[PodReport]:
-    """Return the input's reports: steps whose batch is ready, and each worker's batches and time."""
+    """Return the input's reports: steps with a batch, and each worker's batches and their time."""
     return [
         *(PodReport(role="activation", index=index, step=ready) for index in range(systems)),
         *(
@@ -126,8 +126,10 @@ def seconds_to_go(pods: Pods, *looks: tuple[int, list[PodReport]]) -> float:
             id="two workers take turns",
         ),
         pytest.param(
-            [(1, input_pods(3, (4, 1.2), (4, 5.2), systems=2))]
-            + [(4, input_pods(6, (7, 1.5), (7, 7.6), systems=2))],
+            [
+                (1, input_pods(3, (4, 1.2), (4, 5.2), systems=2)),
+                (4, input_pods(6, (7, 1.5), (7, 7.6), systems=2)),
+            ],
             34 * 0.8,
             id="the slower of two systems",
         ),

@@ -3,7 +3,8 @@
 import pytest
 from sqlalchemy import event
 
-from appliance.core.cluster.records import User
+from appliance.core.cluster.records import MAX_LABELS, User
+from appliance.core.errors import UserError
 from appliance.core.queries.job_filter import JobFilter, JobOrder
 from appliance.management.jobs.job_lists import JobLists
 from appliance.management.rpc.resource_views import ResourceViews
@@ -25,8 +26,32 @@ def state(tmp_path):
 
 @pytest.fixture
 def views(state, tmp_path):
+    return views_of(state, tmp_path, is_one_machine=True)
+
+
+def views_of(state, tmp_path, *, is_one_machine):
     return ResourceViews(
-        state, None, JobLists(state=state), None, sessions=None, machine="cs2", data_dir=tmp_path
+        state,
+        None,
+        JobLists(state=state),
+        None,
+        sessions=None,
+        machine="cs2",
+        data_dir=tmp_path,
+        is_one_machine=is_one_machine,
+    )
+
+
+@pytest.mark.parametrize(
+    ("is_one_machine", "kinds"), [(True, ["nfs", "host_path"]), (False, ["nfs"])]
+)
+def test_a_user_on_the_machine_of_the_pods_may_mount_its_own_paths(
+    state, tmp_path, is_one_machine, kinds
+):
+    views = views_of(state, tmp_path, is_one_machine=is_one_machine)
+    found = views.objects("volume", "", GetOptions(), ME)
+    assert [volume.WhichOneof("volumeSource") for volume in found.items] == kinds, (
+        "the client copies its environment unless an NFS volume comes first"
     )
 
 
@@ -46,6 +71,13 @@ def views(state, tmp_path):
 def test_csctl_gets_the_first_jobs_in_the_order_that_it_asks_for(views, options, found):
     jobs = views.find_jobs("", options, ME)
     assert [job.id[-1] for job in jobs] == list(found)
+
+
+def test_nobody_asks_for_jobs_of_more_labels_than_a_job_has(views):
+    labels = {f"key{number}": "x" for number in range(MAX_LABELS)}
+    assert views.find_jobs("", GetOptions(label_filters=labels), ME) == []
+    with pytest.raises(UserError, match=f"No job has 65 labels; {MAX_LABELS} are the most"):
+        views.find_jobs("", GetOptions(label_filters={**labels, "one": "more"}), ME)
 
 
 def test_a_line_of_a_list_shows_what_the_whole_record_shows(state):

@@ -99,7 +99,7 @@ def test_everybody_who_asks_in_one_second_gets_one_answer_and_none_is_in_the_pas
     report = {"phase": "", "message": "", "pods": [], "events": []}
     harness.jobs.reported(running, **report, session=steps)
     harness.until(lambda: "its own steps" in harness.queue.explain(waiting).basis)
-    harness.until(lambda: harness.mailbox.inbox.empty())
+    harness.until(harness.mailbox.inbox.empty)
     for waited in (0.0, 4.0, 60.0, 3600.0):
         harness.state.clock.advance(waited)
         entry, wait = harness.queue.explain(waiting), harness.jobs.wait_of(waiting)

@@ -83,6 +83,7 @@ def test_a_name_that_is_none_is_refused(sessions, name):
         ({"max_executes": "two"}, "max_executes of session 'a' is 'two'"),
         ({"shares": 0.0}, "0 shares"),
         ({"labels": {"-": "x"}}, "Label"),
+        ({"labels": {f"k{n}": "x" for n in range(65)}}, "would have 65 labels; 64 are the most"),
         ({"colour": "red"}, "no field 'colour'"),
     ],
 )
