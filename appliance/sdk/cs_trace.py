@@ -106,6 +106,7 @@ def _lines(trace: "Trace") -> Iterator[str]:
 
 
 def _svg(trace: "Trace", wanted: argparse.Namespace) -> str:
+    from appliance.fabric.bytecode import NUM_COLORS  # noqa: PLC0415 - as in `_read`
     from appliance.fabric.tracing.picture import PictureRequest, svg  # noqa: PLC0415 - as in `_read`
     from appliance.fabric.tracing.view import Measure, busiest_cycle  # noqa: PLC0415
 
@@ -113,7 +114,9 @@ def _svg(trace: "Trace", wanted: argparse.Namespace) -> str:
         raise UserError("The trace has no events: nothing happened on the fabric.")
     if wanted.span < 0:
         raise UserError(f"--span is {wanted.span}; it cannot be below 0.")
-    cycle = busiest_cycle(trace) if wanted.cycle is None else wanted.cycle
+    if wanted.color is not None and not 0 <= wanted.color < NUM_COLORS:
+        raise UserError(f"There is no color {wanted.color}; colors are 0 to {NUM_COLORS - 1}.")
+    cycle = busiest_cycle(trace) if wanted.cycle is None else _cycle(wanted.cycle, trace)
     request = PictureRequest(
         cycle=cycle,
         color=wanted.color,
@@ -122,6 +125,16 @@ def _svg(trace: "Trace", wanted: argparse.Namespace) -> str:
         pe=_pe(wanted.pe, trace),
     )
     return svg(trace, request)
+
+
+def _cycle(cycle: int, trace: "Trace") -> int:
+    first, last = int(trace.events["cycle"][0]), int(trace.events["cycle"][-1])
+    if not first <= cycle <= last:
+        raise UserError(
+            f"The trace has nothing of cycle {cycle:,}: it goes from {first:,} to {last:,}.",
+            hint="Leave out --cycle for the busiest one.",
+        )
+    return cycle
 
 
 def _perfetto(trace: "Trace", wanted: argparse.Namespace) -> str:

@@ -1,8 +1,9 @@
 """Objects as JSON and YAML: the stable form for scripts.
 
 Names and values follow protobuf's JSON mapping (`meta.createTime`), but every number is a number:
-64-bit ones too, and those that travel as text among a resource's properties. Keys are sorted, and a
-key is there even when its value is empty, so that a script need not ask first.
+64-bit ones too, those that travel as text among a resource's properties, priorities (299 of
+`P2 (299)`), and memory, in bytes. Keys are sorted, and a key is there even when its value is empty,
+so that a script need not ask first.
 """
 
 import json
@@ -26,6 +27,9 @@ _WIDE = frozenset(
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?")
 _TEXTS = frozenset({"message", "dashboard"})
 """Properties that are text whatever they look like."""
+_PRIORITY = re.compile(r"(?:P\d \()?(\d+)\)?")
+_MEMORY = re.compile(r"(\d+)([KMGT])i")
+_UNITS: Mapping[str, int] = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def to_document(message: Message, *, debug: int = 0) -> dict[str, Json]:
@@ -88,7 +92,18 @@ def _restored(field: FieldDescriptor, value: Any, made: Json) -> Json:  # noqa: 
         return int(value)
     if isinstance(value, Message) and isinstance(made, dict):
         _restore_numbers(value, made)
+    if isinstance(value, str):
+        return _number_in(field.name, value)
     return made
+
+
+def _number_in(name: str, text: str) -> Json:
+    """Return the number that a field has as text, else the text."""
+    if name == "priority" and (found := _PRIORITY.fullmatch(text)):
+        return int(found[1])
+    if name.startswith("memory_") and (found := _MEMORY.fullmatch(text)):
+        return int(found[1]) * _UNITS[found[2]]
+    return text
 
 
 def _drop(document: dict[str, Json], path: list[str]) -> None:

@@ -1,9 +1,11 @@
 import json
 
+import pytest
 import yaml
 
 from csctl.output.documents.document import as_json, to_document, to_list
 from csctl.output.documents.output_formats import as_yaml
+from protos.csctl.resources_pb2 import NodeGroupRoleStatus, NodeGroupStatus, NodeInfo
 from tests.support.csctl import add_pods, make_job
 
 
@@ -44,3 +46,28 @@ def test_json_and_yaml_say_the_same() -> None:
 
     assert json.loads(as_json(document)) == document == yaml.safe_load(as_yaml(document))
     assert [item["meta"]["name"] for item in document["items"]] == ["wsjob-a", "wsjob-b"]
+
+
+@pytest.mark.parametrize(
+    ("told", "number"),
+    [("P2 (299)", 299), ("P0 (0)", 0), ("150", 150), ("", ""), ("soon", "soon")],
+)
+def test_a_priority_is_a_number(told: str, number: int | str) -> None:
+    job = make_job("wsjob-a", labels={"priority": told})
+    job.spec.priority = told
+    document = to_document(job)
+    assert document["spec"]["priority"] == number
+    assert document["meta"]["labels"]["priority"] == told
+
+
+@pytest.mark.parametrize(
+    ("told", "number"),
+    [("24098Mi", 24098 * 2**20), ("1Ti", 2**40), ("3Gi", 3 * 2**30), ("7Ki", 7168), ("", "")],
+)
+def test_memory_is_a_number_of_bytes(told: str, number: int | str) -> None:
+    node = NodeInfo(memory_capacity=told, memory_allocatable=told, memory_use_percentage=12.5)
+    document = to_document(node)
+    assert document["memoryCapacity"] == document["memoryAllocatable"] == number
+    assert document["memoryUsePercentage"] == 12.5
+    group = NodeGroupStatus(role_status={"memory": NodeGroupRoleStatus(memory_capacity=told)})
+    assert to_document(group)["roleStatus"]["memory"]["memoryCapacity"] == number
