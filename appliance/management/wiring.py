@@ -166,16 +166,7 @@ def _make_services(
     state, mailbox, clock = foundation.state, foundation.mailbox, foundation.clock
     options, access = foundation.options, foundation.access
     sessions = SessionService(state, model)
-    drivers = DriverService(
-        state,
-        mailbox,
-        foundation.driver_tokens,
-        sessions,
-        options.data_dir,
-        model=model,
-        max_drivers=options.queue.max_drivers,
-        on_kubernetes=pods.kubernetes is not None,
-    )
+    drivers = _make_drivers(foundation, pods, model, sessions)
     jobs = _make_jobs(foundation, pods, place)
     inventory = Inventory(state, model, pods.nodes)
     exports = LogExports(
@@ -223,6 +214,22 @@ def _make_services(
         collector=ApplianceCollector(state, inventory, clock),
         estimates=Estimates(),
         single_sign_on=_make_single_sign_on(foundation, place),
+    )
+
+
+def _make_drivers(
+    foundation: Foundation, pods: PodSide, model: ClusterModel, sessions: SessionService
+) -> DriverService:
+    options = foundation.options
+    return DriverService(
+        foundation.state,
+        foundation.mailbox,
+        foundation.driver_tokens,
+        sessions,
+        options.data_dir,
+        model=model,
+        max_drivers=options.queue.max_drivers,
+        on_kubernetes=pods.kubernetes is not None,
     )
 
 

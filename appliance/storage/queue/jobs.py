@@ -24,6 +24,7 @@ from appliance.core.errors import ConflictError, InternalError, UserError
 from appliance.core.failure_causes import cause_of
 from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobFilter, JobOrder
+from appliance.storage.cluster.past_runs import PastRun, past_runs
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.writes import Write
 from appliance.storage.queue import job_writes
@@ -32,7 +33,6 @@ from appliance.storage.queue.job_filter_sql import IS_UNFINISHED, conditions, pa
 from appliance.storage.queue.job_numbers import JobNumbers
 from appliance.storage.queue.job_rows import record_of
 from appliance.storage.queue.job_writes import unknown_job
-from appliance.storage.queue.past_runs import PastRun, past_runs
 from appliance.storage.schema.tables import EventRow, GrantRow, JobRow, LabelRow, LeaseRow, table_of
 
 _FIELDS_OF_NEW = tuple(field.name for field in fields(NewJob))

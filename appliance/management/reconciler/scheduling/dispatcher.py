@@ -30,7 +30,7 @@ from appliance.scheduler.queue import JobQueue, PendingJob
 from appliance.scheduler.run_time import Estimate, RunHistory
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 from appliance.scheduler.waiting.wait_reasons import Wait, Waits
-from appliance.storage.queue.past_runs import PastRun
+from appliance.storage.cluster.past_runs import PastRun
 
 HISTORY_HALF_LIVES = 8.0
 """Past jobs older than so many half-lives of use tell nothing any more: less than 0.4 % is left."""
