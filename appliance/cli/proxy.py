@@ -1,6 +1,7 @@
 """`appliance proxy`: pass clients on to management and coordinators, whichever management leads."""
 
 import logging
+import math
 import queue
 import signal
 import sys
@@ -12,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from appliance.cli.errors import clear_errors
 from appliance.cli.options.secret_options import no_database_password
+from appliance.core.clock import Clock, SystemClock
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
@@ -23,6 +25,7 @@ from appliance.storage.cluster.coordinator_directory import CoordinatorDirectory
 logger = logging.getLogger(__name__)
 
 _PORT = 9000
+_KEY_SECONDS = 5.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -66,7 +69,7 @@ def proxy(
         management=behind,
         rest=behind,
         find_coordinator=_finder(directory),
-        find_key=_ProxyKey(directory),
+        find_key=ProxyKey(directory, SystemClock()),
     )
     front = SniProxy(listeners, backends)
     front.start()
@@ -107,24 +110,31 @@ def _finder(directory: CoordinatorDirectory) -> Callable[[JobId], CoordinatorAdd
     return find
 
 
-class _ProxyKey:
+class ProxyKey:
     """The key by which management believes what is said of a connection.
 
     Args:
         directory: Has it.
     """
 
-    def __init__(self, directory: CoordinatorDirectory) -> None:
-        self._directory, self._last = directory, b""
+    def __init__(self, directory: CoordinatorDirectory, clock: Clock) -> None:
+        self._directory, self._clock = directory, clock
+        self._last, self._fresh_until = b"", -math.inf
 
     def __call__(self) -> bytes:
         """Return it, as it was last if the database does not answer.
 
+        It is read anew after seconds alone: anybody who connects asks for it.
+
         Raises:
-            LookupError: It never has answered.
+            LookupError: The database has never answered.
         """
+        now = self._clock.monotonic_seconds()
+        if now < self._fresh_until:
+            return self._last
         try:
             self._last = self._directory.proxy_key()
+            self._fresh_until = now + _KEY_SECONDS
         except SQLAlchemyError as error:  # the client calls again
             logger.warning("The key of proxies cannot be read", extra={"reason": str(error)})
             if not self._last:
