@@ -43,6 +43,19 @@ def test_another_user_cannot_claim_a_group_or_a_name() -> None:
         user_of(1001, User(uid=1001, gid=0, name="bob"))
 
 
+def test_a_user_of_the_first_group_of_all_may_name_it() -> None:
+    account = LocalAccount(name="eve", gid=100, groups=frozenset({0, 100}))
+    for gid, wanted in ((0, 0), (-1, 100), (100, 100)):
+        found = user_of_peer(
+            1002,
+            User(uid=1002, gid=gid),
+            operator=OPS,
+            serves_all=True,
+            account_of={1002: account}.get,
+        )
+        assert found == User(uid=1002, gid=wanted, name="eve")
+
+
 def test_whoever_the_kernel_does_not_know_is_nobody() -> None:
     for claimed, serves_all in product((NOBODY, BOB, OPS), (False, True)):
         with pytest.raises(UnauthenticatedError, match="kernel does not know"):

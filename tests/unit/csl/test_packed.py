@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from appliance.csl.semantics.values.numbers import of_bits
+from appliance.csl.semantics.values.types import IntType, PackedType
 from appliance.fabric.commands import CopyOut, Launch, Region
 from appliance.fabric.host_interface import Simulator
 from tests.support.csl import check_error, printed, program_of
@@ -118,3 +120,10 @@ TWO = "const P = packed struct { a: u8, b: i8 };\nconst U = packed union { a: u8
 def test_a_wrong_packed_value_is_refused_with_its_type(marked: str, text: str) -> None:
     fn, end = "fn main() void {\n", "\n}\ncomptime { @export_symbol(main); }\n"
     check_error(f"{TWO}{fn}{marked}{end}", text)
+
+
+@pytest.mark.parametrize(("bits", "wanted"), [(0b0110, 0b0110), (0b1_0110, 0b0110), (-1, 0b1111)])
+def test_a_packed_value_has_no_more_bits_than_its_type(bits, wanted):
+    half = IntType("u2", 2, signed=False)
+    pair = PackedType("pair", ("a", "b"), [half, half], object(), False, 4, (0, 2))
+    assert of_bits(bits, pair) == wanted

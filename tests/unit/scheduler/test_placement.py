@@ -68,3 +68,9 @@ def test_a_tree_shares_nodes_and_other_pods_leave_whole_nodes_to_others(role, sh
     (decision,) = cycle(cluster(1, nodes=nodes), [execute("j", 1, pods=pods)]).decisions
     assert isinstance(decision, Admit)
     assert {pod.node: pod.count for pod in decision.grant.pods} == shares
+
+
+def test_systems_that_are_gone_are_held_by_nobody():
+    frame = Frame(cluster(2))
+    grant = held("x", "s1", "gone", reserved_systems=("s1", "gone-too"))
+    assert frame.held(grant).systems == 0b10

@@ -121,6 +121,13 @@ def test_pages_hold_what_was_asked_for(state):
     assert state.job_pages.count_by_phase()["QUEUED", "execute", 2] == 1
 
 
+def test_jobs_are_counted_by_buckets_of_a_hundred_priorities(state):
+    for number, priority in enumerate((0, 99, 100, 199, 200, 300)):
+        add_job(state, f"wsjob-{number}", priority=priority)
+    counts = state.job_pages.count_by_phase()
+    assert counts == {("QUEUED", "execute", bucket): n for bucket, n in enumerate((2, 2, 1, 1))}
+
+
 @pytest.mark.parametrize("sort", JobSort)
 def test_a_list_is_sorted_by_a_column_and_newest_first_within_it(state, sort):
     bob = User(uid=1001, gid=100, name="bob")

@@ -1,12 +1,15 @@
 """Causal attention is recognised in the program that the real client sends."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from appliance.compiler.importer import import_program
 from appliance.compiler.pipeline import compile_graph
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import Precision
+from appliance.wafer.timing.causality import _axes_after_ramp
 from appliance.wafer.timing.operations import Kind, OperationTable
 from appliance.wafer.timing.program_operations import program_step
 
@@ -47,3 +50,28 @@ def test_nothing_but_attention_is_ever_causal() -> None:
     table = attention(GPT)
     others = (table.kind != Kind.SCORES) & (table.kind != Kind.CONTEXT)
     assert not table.is_causal[others].any()
+
+
+@pytest.mark.parametrize(
+    ("op", "before", "after", "dimensions", "axis"),
+    [
+        ("BroadcastInDim", (8,), (4, 8, 8), (1,), 1),
+        ("BroadcastInDim", (8,), (4, 8, 8), 2, 0),
+        ("BroadcastInDim", (1, 8), (4, 1, 8), (0, 1), 1),
+        ("BroadcastInDim", (8,), (4, 8, 8), None, None),
+        ("Reshape", (8,), (1, 8, 1), None, 1),
+        ("Reshape", (8,), (2, 4), None, None),
+        ("Reshape", (8, 8), (64,), None, None),
+    ],
+)
+def test_along_which_axis_from_the_last_a_view_of_a_ramp_rises(
+    op: str,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    dimensions: tuple[int, ...] | int | None,
+    axis: int | None,
+) -> None:
+    types = {"ramp": TensorType(before, DType.F32), "view": TensorType(after, DType.F32)}
+    attributes = {} if dimensions is None else {"broadcast_dimensions": dimensions}
+    node = SimpleNamespace(op=op, operands=["ramp"], results=["view"], attributes=attributes)
+    assert _axes_after_ramp(SimpleNamespace(types=types), node) == axis  # type: ignore[arg-type]

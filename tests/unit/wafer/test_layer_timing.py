@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from appliance.wafer.timing.layer_timing import (
     Bound,
     InputPipeline,
     StepTiming,
+    _pipeline,
     step_timing,
     straggler_factor,
 )
@@ -69,6 +71,29 @@ def test_a_slow_link_makes_injection_or_reduction_the_bound() -> None:
     timing = time(machine=slow)
     assert timing.bound in (Bound.INJECTION, Bound.REDUCTION)
     assert timing.seconds > time().seconds
+
+
+@pytest.mark.parametrize(
+    ("busy", "inject", "drain", "starts", "end"),
+    [
+        ((1, 1, 1), (9, 0, 0), (0, 0, 0), (0, 1, 2), 3),  # the first one's weights are there
+        ((1, 1, 1), (0, 5, 5), (0, 0, 0), (0, 5, 10), 11),  # each waits for its weights
+        ((4, 4, 4), (0, 3, 3), (0, 0, 0), (0, 4, 8), 12),  # which come while another computes
+        ((4, 1, 1), (0, 1, 6), (0, 0, 0), (0, 4, 10), 11),  # but no sooner than one ahead
+        ((1, 1, 1), (0, 0, 0), (5, 5, 5), (0, 1, 6), 11),  # the second gradient waits
+    ],
+)
+def test_each_layer_step_waits_for_its_weights_and_for_the_gradient_before_the_last(
+    busy: tuple[float, ...],
+    inject: tuple[float, ...],
+    drain: tuple[float, ...],
+    starts: tuple[float, ...],
+    end: float,
+) -> None:
+    rows = (np.array(row, dtype=float) for row in (busy, inject, drain))
+    begun, ended = _pipeline(*rows)
+    assert begun.tolist() == list(starts)
+    assert ended[-1] == end
 
 
 def test_a_slow_store_makes_the_update_the_bound() -> None:
