@@ -8,7 +8,15 @@ from appliance.core.cluster.requirements import PodDemand
 from appliance.core.cluster.systems import Node
 from appliance.scheduler.admission import Admit
 from appliance.scheduler.placement import Capacity, Frame, choose_systems
-from tests.support.scheduling import GIB, admitted, cluster, cycle, execute, held
+from tests.support.scheduling import (
+    GIB,
+    admitted,
+    cluster,
+    cycle,
+    execute,
+    held,
+    management_node,
+)
 
 BLOCKS = [0b000011, 0b111100]
 
@@ -74,3 +82,9 @@ def test_systems_that_are_gone_are_held_by_nobody():
     frame = Frame(cluster(2))
     grant = held("x", "s1", "gone", reserved_systems=("s1", "gone-too"))
     assert frame.held(grant).systems == 0b10
+
+
+def test_what_a_placement_without_pods_gives_back_is_its_systems_alone():
+    frame = Frame(cluster(3, nodes=(management_node(4),)))
+    given = frame.columns_of(frame.held(held("x", "s0", "s2")))
+    assert (given[0], given.sum()) == (2, 2)
