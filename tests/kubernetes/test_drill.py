@@ -72,8 +72,13 @@ def user(appliance, tmp_path):
     exports = "\n".join(
         f"export {name}='{given[name]}'" for name in ("HOME", "PATH", "CSCONFIG_PATH")
     )
+    words = " ".join((*appliance.token_words(), "--data-dir", str(appliance.data_dir)))
+    token = f"$(cd {ROOT} && {sys.executable} -m appliance.start {words})"
     program = tmp_path / "as-user"
-    program.write_text(f'#!/bin/bash\n{exports}\nunset PYTHONPATH KUBECONFIG\nexec bash -c "$1"\n')
+    program.write_text(
+        f"#!/bin/bash\nunset PYTHONPATH KUBECONFIG\n{exports}\n"
+        f'CSAUTH_TOKEN="{token}" exec bash -c "$1"\n'
+    )
     program.chmod(0o755)
     return program
 

@@ -68,7 +68,8 @@ def test_a_wsjob_trains_for_real_while_the_leader_changes(managements, account, 
     )
     managements.start_replica()
     config = managements.appliance.config_path
-    run = start_client(tmp_path / "client", *TRAINING, config=config)
+    token = managements.token()
+    run = start_client(tmp_path / "client", *TRAINING, config=config, token=token)
     wait_until(
         lambda: "train step 3 " in run.text(),
         seconds=240,

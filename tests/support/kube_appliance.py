@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -103,9 +104,24 @@ class KubeAppliance:
         self.replicas.append(process)
         return process
 
+    def token(self) -> str:
+        """Return a new token of this process's user."""
+        return self.appliance.command(*self.token_words(), program="appliance").strip()
+
+    @staticmethod
+    def token_words() -> tuple[str, ...]:
+        """Return what makes `appliance` create such a token."""
+        uid, gid = os.getuid(), os.getgid()
+        name = pwd.getpwuid(uid).pw_name
+        return "token", "create", name, "--uid", str(uid), "--gid", str(gid)
+
     def start_proxy(self) -> None:
-        """Start what clients connect to; replicas that are started later tell them so."""
+        """Start what clients connect to; replicas that are started later tell them so.
+
+        Who comes through a proxy has to show a token.
+        """
         self._public_port = free_port()
+        self._arguments = tuple(dict.fromkeys((*self._arguments, "--tokens")))
         with (self.directory / "proxy.log").open("wb") as output:
             self._proxy = subprocess.Popen(
                 [
