@@ -27,7 +27,7 @@ from appliance.storage.engine.database import Database
 from appliance.storage.queue.jobs import JobRepository
 from appliance.storage.users.proxy_key import ensure_proxy_key
 from tests.support.appliance import ROOT
-from tests.support.management import new_job
+from tests.support.management import move, new_job
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
@@ -143,7 +143,7 @@ class Cluster:
         job = self.jobs.create(
             new_job(JOB, service_authority=f"{COORDINATOR}.{AUTHORITY_SUFFIX}")
         ).id
-        self.jobs.set_service_address(job, self.coordinator.address)
+        self.jobs.set_service_address(self.jobs.load(job), self.coordinator.address)
         return job
 
     def connect(
@@ -202,7 +202,7 @@ def test_a_job_is_reached_while_it_lasts_and_everything_else_is_managements(
     job = cluster.add_job()
     with cluster.connect(COORDINATOR) as connection:
         assert said(connection, b"coordinator")
-    cluster.jobs.change_phase(job, Phase.QUEUED, Phase.CANCELLED, message="enough")
+    move(cluster.jobs, job, Phase.QUEUED, Phase.CANCELLED, message="enough")
     with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
         cluster.connect(COORDINATOR)
 

@@ -168,7 +168,7 @@ class Harness:
         self.jobs = JobService(
             state, self.mailbox, "", compile_root=Path("/nowhere"), watch=self.watch
         )
-        world = make_world(
+        self.world = make_world(
             mailbox=self.mailbox,
             state=state,
             launcher=self.launcher,
@@ -182,7 +182,7 @@ class Harness:
             requeues_disrupted=requeues_disrupted,
         )
         options = reconciler_options(on_lost=on_lost, on_refused=on_refused)
-        self.reconciler = Reconciler(world, options)
+        self.reconciler = Reconciler(self.world, options)
         model.on_change(lambda: self.mailbox.post(Wake()))
         self.sessions = SessionService(state, model)
         self.edits = JobEdits(state, self.jobs, self.mailbox)

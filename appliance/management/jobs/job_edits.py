@@ -133,5 +133,5 @@ class JobEdits:
         self._mailbox.post(Reprioritised(job=record.id, priority=priority))
         for member in self._jobs.of_workflow(record):
             if member.id != record.id:
-                self._state.jobs.set_priority(member.id, priority)
+                self._state.jobs.set_priority(member, priority)
                 self._mailbox.post(Reprioritised(job=member.id, priority=priority))

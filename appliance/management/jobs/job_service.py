@@ -256,7 +256,7 @@ class JobService:
             raise UserError(f"Job {job} is no compile job.")
         if artifact_dir:
             found = ArtifactStore(self._compile_root, record.user.uid).of_user(artifact_dir)
-            self._state.jobs.set_artifact_dir(job, str(found))
+            self._state.jobs.set_artifact_dir(record, str(found))
         self._mailbox.post(Happened(job=job, event=machine.CompileFinalized()))
 
     def delete(self, job: JobId) -> None:
@@ -292,7 +292,7 @@ class JobService:
         if record.phase.is_terminal:
             raise ConflictError(f"Job {job} is {record.phase.value}; its priority is history.")
         for member in self.of_workflow(record):
-            self._state.jobs.set_priority(member.id, priority)
+            self._state.jobs.set_priority(member, priority)
             self._mailbox.post(Reprioritised(job=member.id, priority=priority))
         return priority
 

@@ -161,14 +161,12 @@ def _hold_back(world: World, request: messages.HeldBack) -> None:
         late = ConflictError(f"Job {job} {phase}; only what waits can be held or released.")
         world.turn.refuse(request.committed, late)
         return
-    world.state.jobs.set_holder(job, request.by)
-    record = replace(live.record, held_by=request.by)
-    world.jobs.put(replace(live, record=record))
+    live = world.jobs.put_record(world.state.jobs.set_holder(live.record, request.by))
     world.queue.hold_back(job, request.by)
     reason, message = ("Held", f"held by {request.by}") if request.by else ("Released", "")
     tell(world, job, reason, message, is_warning=False)
     if request.stops and request.by and live.grant is not None:
-        suspend(world, world.jobs[job], request.by, request.why)
+        suspend(world, live, request.by, request.why)
     world.turn.answer(request.committed)
     world.turn.job_changed(job)
 
@@ -207,8 +205,9 @@ def _admit(world: World, live: LiveJob, grant: Grant) -> None:
         return
     # A compile job that looked into the cache in vain now gets what compiling takes.
     world.queue.remove(job)
-    world.state.jobs.set_holding(job, holding_of(grant))
-    set_limit(world, live.record, elapsed_seconds=0.0)
+    record = world.state.jobs.set_holding(live.record, holding_of(grant))
+    world.jobs.put_record(record)
+    set_limit(world, record, elapsed_seconds=0.0)
     message = "what compiling takes was granted"
     tell(world, job, "CompileAdmitted", message, is_warning=False)
     world.turn.job_changed(job)

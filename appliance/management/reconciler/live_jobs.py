@@ -13,7 +13,6 @@ from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.pods.end_cause import EndCause
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.scheduling.run_progress import ProgressBook
-from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
 from appliance.scheduler.snapshot import Grant
 
 
@@ -22,7 +21,8 @@ class LiveJob:
     """A job that has not ended.
 
     Attributes:
-        record: Its record, as the present turn leaves it.
+        record: Its record, as the present turn leaves it; labels and the directory of artifacts,
+            which others change, as they were when it was taken in.
         run: What the job machine decides by.
         grant: What it holds; None while it waits.
     """
@@ -69,6 +69,13 @@ class LiveJobs:
             self._progress.forget(job)
         return live
 
+    def put_record(self, record: JobRecord) -> LiveJob:
+        """Keep another record of a job; what it holds and where it stands remain."""
+        live = self._jobs[record.id]
+        live = LiveJob(record=record, run=live.run, grant=live.grant)
+        self._jobs[record.id] = live
+        return live
+
     def remove(self, job: JobId) -> None:
         """Forget a job, and what it holds."""
         self._jobs.pop(job, None)
@@ -98,13 +105,6 @@ class LiveJobs:
         if progress is None and completed is None:
             return grant
         return replace(grant, progress=progress, completed=completed)
-
-
-def granted(live: LiveJob) -> JobRecord:
-    """Return a job's record with its grant."""
-    if live.grant is None:
-        return live.record
-    return live.record.changed({"systems": live.grant.systems, "holding": holding_of(live.grant)})
 
 
 def lost_pod(job: JobRecord, reason: str) -> machine.PodExited:

@@ -152,7 +152,7 @@ class Reconciler:
         with state.database.batch():
             for job in state.jobs.unfinished():
                 state.pods.set_stopped(job.id, at=self._world.clock.now())
-                state.jobs.change_phase(job.id, job.phase, Phase.FAILED, message=STOP_MESSAGE)
+                state.jobs.change_phase(job, Phase.FAILED, message=STOP_MESSAGE)
                 logger.warning(
                     "Unfinished job is failed", extra={"job": job.id, "why": STOP_MESSAGE}
                 )
@@ -252,6 +252,7 @@ def _take(world: World, message: Message) -> None:
 
 
 def _register(world: World, message: Registered) -> None:
-    if message.job in world.jobs:
-        world.state.jobs.set_service_address(message.job, message.address)
+    if (live := world.jobs.find(message.job)) is not None:
+        record = world.state.jobs.set_service_address(live.record, message.address)
+        world.jobs.put_record(record)
         apply(world, message.job, machine.CoordinatorReady())

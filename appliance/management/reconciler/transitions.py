@@ -13,7 +13,7 @@ from appliance.core.errors import WscError
 from appliance.core.ids import JobId, Role
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.live_jobs import LiveJob, granted
+from appliance.management.reconciler.live_jobs import LiveJob
 from appliance.management.reconciler.reminders import Alarm
 from appliance.management.reconciler.resumption import state_of
 from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
@@ -39,8 +39,7 @@ def begin(world: World, job: JobRecord) -> None:
 def arrive(world: World, job: JobRecord) -> JobRecord:
     """Take a new job in, held if somebody wants that of new jobs; return it as it is then."""
     if not job.held_by and (by := world.listener.held_from_start(job)):
-        world.state.jobs.set_holder(job.id, by)
-        job = replace(job, held_by=by)
+        job = world.state.jobs.set_holder(job, by)
     begin(world, job)
     return job
 
@@ -54,16 +53,14 @@ def apply(world: World, job: JobId, event: machine.Event) -> None:
     if isinstance(event, machine.PodExited) and event.role is Role.DRIVER:
         event = _with_revival(world, live, event)
     run, actions = machine.transition(before, event)
-    world.jobs.put(LiveJob(record=live.record, run=run, grant=live.grant))
-    verdict = run.verdict
+    record, verdict = live.record, run.verdict
     if verdict is not None and verdict != before.verdict and not run.phase.is_terminal:
-        world.state.jobs.set_verdict(job, verdict.to_dict())
+        record = world.state.jobs.set_verdict(record, verdict.to_dict())
         world.queue.remove(job)  # a compile job may run and wait for memory
-    previous = before.phase
+    world.jobs.put(LiveJob(record=record, run=run, grant=live.grant))
     for action in actions:
         if isinstance(action, machine.Enter):
-            _enter(world, world.jobs[job], previous, action)
-            previous = action.phase
+            _enter(world, world.jobs[job], action)
         else:
             _act(world, world.jobs[job], action)
 
@@ -94,7 +91,7 @@ def set_limit(world: World, job: JobRecord, *, elapsed_seconds: float) -> None:
 def launch(world: World, live: LiveJob) -> None:
     """Plan the pods of a job that holds its grant, and launch them after the commit."""
     try:
-        planned = world.plan_pods(granted(live))
+        planned = world.plan_pods(live.record)
         node = world.launching.launcher.node
         world.state.pods.create(_pod_record(spec, spec.node or node) for spec in planned.pods)
     except (WscError, OSError) as error:
@@ -121,7 +118,7 @@ def _act(world: World, live: LiveJob, action: machine.Effect) -> None:
     job = live.id
     match action:
         case machine.Explain(message=message):
-            world.state.jobs.set_message(job, message)
+            world.jobs.put_record(world.state.jobs.set_message(live.record, message))
             world.turn.job_changed(job)
         case machine.Unexpected(event=event):
             _log_unexpected(live, event, world.state.jobs.events(job))
@@ -145,23 +142,23 @@ def _is_over(world: World, job: JobId) -> bool:
     return live is None or live.run.is_stopping
 
 
-def _enter(world: World, live: LiveJob, previous: Phase, action: machine.Enter) -> None:
+def _enter(world: World, live: LiveJob, action: machine.Enter) -> None:
     job, phase = live.id, action.phase
     message = _end_words(world, live.record, action)
     grant = None if action.systems is None else live.grant
-    world.state.jobs.change_phase(
-        job,
-        previous,
+    record = world.state.jobs.change_phase(
+        live.record,
         phase,
         through=action.through,
         message=message,
         systems=action.systems,
         holding=None if grant is None else holding_of(grant),
     )
+    live = world.jobs.put_record(record)
     if grant is not None:
         world.reservations.keep(grant)
         if not grant.is_lookup:
-            set_limit(world, live.record, elapsed_seconds=0.0)
+            set_limit(world, record, elapsed_seconds=0.0)
     _count(job, action, message)
     if phase not in _UNSEEN:
         world.turn.needs_cycle = True
@@ -169,12 +166,9 @@ def _enter(world: World, live: LiveJob, previous: Phase, action: machine.Enter) 
     if phase.is_terminal or phase is Phase.QUEUED:
         _give_back(world, live, phase)
     if phase.is_terminal:
-        _end(world, live.record)
+        _end(world, record)
     world.queue.remove(job)
     if phase is Phase.QUEUED:
-        starts = live.record.num_starts + 1  # as stored since its admission
-        record = replace(live.record, phase=phase, num_starts=starts)
-        world.jobs.put(LiveJob(record=record, run=live.run))
         world.queue.add(record)
 
 

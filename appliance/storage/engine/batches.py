@@ -32,13 +32,11 @@ class Step:
             whole batch fails.
         writes: Writes not yet executed.
         written: Writes already executed because of a read.
-        notes: Values that writers leave for later writers of the batch.
     """
 
     on_failure: OnFailure | None = None
     writes: list[Write] = field(default_factory=list)
     written: list[Write] = field(default_factory=list)
-    notes: dict[str, str] = field(default_factory=dict)
 
 
 class OpenStep:
@@ -89,7 +87,6 @@ class Batch:
         self._closed: list[Step] = []
         self._open: Step | None = None
         self._savepoint: NestedTransaction | None = None
-        self._notes: dict[str, str] = {}
         self.is_touched = False
 
     @property
@@ -118,16 +115,6 @@ class Batch:
         else:
             self._closed.append(Step(writes=[write]))
 
-    def note(self, key: str, value: str) -> None:
-        """Leave a value for later writers of the batch; a rolled back step leaves none."""
-        notes = self._notes if self._open is None else self._open.notes
-        notes[key] = value
-
-    def noted(self, key: str) -> str | None:
-        """Return the value left under a key, or None."""
-        said = None if self._open is None else self._open.notes.get(key)
-        return self._notes.get(key) if said is None else said
-
     def after_commit(self, effect: Callable[[], None]) -> None:
         """Call a function once the batch is committed."""
         self._effects.append(effect)
@@ -140,7 +127,6 @@ class Batch:
         """End a step successfully."""
         step, self._open = self._open, None
         assert step is not None
-        self._notes |= step.notes
         if self._savepoint is not None:
             self._savepoint.commit()
             self._savepoint = None

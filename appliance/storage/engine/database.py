@@ -241,15 +241,6 @@ class Database:
         else:
             self._batch.after_commit(effect)
 
-    def note(self, key: str, value: str) -> None:
-        """In a batch, leave a value for later writers; see `noted`."""
-        if (batch := self._batch) is not None:
-            batch.note(key, value)
-
-    def noted(self, key: str) -> str | None:
-        """Return the value that an earlier writer of the batch left, or None."""
-        return None if (batch := self._batch) is None else batch.noted(key)
-
     @property
     def batch_number(self) -> int:
         """A number unique to this batch; 0 outside a batch."""

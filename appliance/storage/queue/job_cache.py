@@ -17,8 +17,8 @@ _NUM_ENDED = 4096
 """Ended jobs remembered: a client asks about its job for some seconds after its end."""
 
 
-class LiveJobs:
-    """Records by id; any thread may read and change them.
+class PublishedJobs:
+    """Records by id, as they are committed; any thread may read them.
 
     Args:
         num_ended: So many of the jobs that ended last are remembered.
@@ -66,17 +66,19 @@ class LiveJobs:
             self._put(record)
 
     # `Any`: values of the record's fields.
-    def change(self, job: JobId, changes: Mapping[str, Any], *, starts: int = 0) -> None:
-        """Store new values of some fields; jobs that are not in memory are ignored.
+    def publish(self, base: JobRecord, changed: JobRecord, changes: Mapping[str, Any]) -> None:
+        """Replace a record by the one that was made of it; jobs that are not in memory are ignored.
+
+        If somebody else has committed another change of it meanwhile, both stay.
 
         Args:
-            job: The job.
+            base: The record that was changed.
+            changed: The record with the changes.
             changes: New values by name.
-            starts: How often more it was admitted.
         """
         with self._lock:
-            if (record := self.find(job)) is not None:
-                self._put(record.changed({**changes, "num_starts": record.num_starts + starts}))
+            if (known := self.find(base.id)) is not None:
+                self._put(changed if known is base else known.changed(changes))
 
     def forget(self, *jobs: JobId) -> None:
         """Forget jobs that are deleted."""

@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import fields
 from functools import partial
 from itertools import pairwise
@@ -28,7 +28,7 @@ from appliance.storage.cluster.past_runs import PastRun, past_runs
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.writes import Write
 from appliance.storage.queue import job_writes
-from appliance.storage.queue.job_cache import LiveJobs
+from appliance.storage.queue.job_cache import PublishedJobs
 from appliance.storage.queue.job_filter_sql import IS_UNFINISHED, conditions, page_of
 from appliance.storage.queue.job_numbers import JobNumbers
 from appliance.storage.queue.job_rows import record_of
@@ -50,7 +50,7 @@ class JobRepository:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._live = LiveJobs()
+        self._published = PublishedJobs()
         self._numbers = JobNumbers(database)
 
     def create(self, new: NewJob) -> JobRecord:
@@ -70,19 +70,18 @@ class JobRepository:
             started_at=None,
             ended_at=None,
         )
-        self._database.write(*job_writes.new_job(record, lambda: self._live.hold(record)))
-        self._database.note(record.id, record.phase.value)
+        self._database.write(*job_writes.new_job(record, lambda: self._published.hold(record)))
         return record
 
     def remember(self, jobs: Sequence[JobRecord]) -> None:
         """Hold all unfinished jobs in memory from now on, as those are that were created here."""
         for job in jobs:
-            self._live.hold(job)
-        self._live.is_complete = True
+            self._published.hold(job)
+        self._published.is_complete = True
 
     def find(self, job: JobId) -> JobRecord | None:
         """Return a job, or None if there is none of that id."""
-        if not self._database.batch_number and (known := self._live.find(job)) is not None:
+        if not self._database.batch_number and (known := self._published.find(job)) is not None:
             return known
         with self._database.reading() as session:
             query = select(JobRow).where(JobRow.id == job)
@@ -109,15 +108,15 @@ class JobRepository:
 
     def unfinished(self) -> Sequence[JobRecord]:
         """Return every job that has not ended, in order of submission."""
-        if self._live.is_complete and not self._database.batch_number:
-            return self._live.in_order()
+        if self._published.is_complete and not self._database.batch_number:
+            return self._published.in_order()
         with self._database.reading() as session:
             return _read(session, JobFilter(order=JobOrder.OLDEST))
 
     def unfinished_drivers(self, uid: int) -> Set[JobId]:
         """Return a user's drivers that have not ended."""
-        if self._live.is_complete and not self._database.batch_number:
-            return self._live.drivers_of(uid)
+        if self._published.is_complete and not self._database.batch_number:
+            return self._published.drivers_of(uid)
         is_mine = (JobRow.uid == uid, JobRow.type == JobType.DRIVER.value, IS_UNFINISHED)
         with self._database.reading() as session:
             return frozenset(map(JobId, session.scalars(select(JobRow.id).where(*is_mine))))
@@ -130,7 +129,7 @@ class JobRepository:
         Args:
             artifact_dir: As in `JobRecord.artifact_dir_of_client`; not empty.
         """
-        return self._live.in_directory(artifact_dir)
+        return self._published.in_directory(artifact_dir)
 
     def unclaimed(self, digest: str, *, since: dt.datetime) -> Sequence[JobRecord]:
         """Return jobs of one request whose client has not renewed their lease, newest first.
@@ -151,7 +150,9 @@ class JobRepository:
 
     def _records(self, session: Session, jobs: Sequence[JobId]) -> Sequence[JobRecord]:
         """Return jobs in a given order, from memory those that are there."""
-        known = {job: None if self._database.batch_number else self._live.find(job) for job in jobs}
+        known = {
+            job: None if self._database.batch_number else self._published.find(job) for job in jobs
+        }
         missing = [job for job, record in known.items() if record is None]
         if missing:
             for row in session.scalars(select(JobRow).where(JobRow.id.in_(missing))):
@@ -160,20 +161,18 @@ class JobRepository:
 
     def change_phase(
         self,
-        job: JobId,
-        current: Phase,
+        job: JobRecord,
         new: Phase,
         *,
         through: Phase | None = None,
         message: str = "",
         systems: Sequence[str] | None = None,
         holding: Holding | None = None,
-    ) -> None:
-        """Move a job from one phase to another and write the event.
+    ) -> JobRecord:
+        """Move a job to another phase and write the event.
 
         Args:
-            job: The job.
-            current: The phase that the caller believes the job is in.
+            job: The job as the caller knows it.
             new: The phase to enter.
             through: A phase that it enters and leaves at once on its way, of which an event tells;
                 None if it enters `new` directly.
@@ -181,14 +180,17 @@ class JobRepository:
             systems: Names of the systems granted with this change; None leaves them.
             holding: What else was granted with this change; None leaves it.
 
+        Returns:
+            The job as it is then.
+
         Raises:
-            ConflictError: The job is in another phase than `current`: the caller is out of date.
-            InternalError: `new` may not follow `current`.
+            ConflictError: The job is in another phase than the caller knows.
+            InternalError: `new` may not follow its phase.
         """
-        way = (current, new) if through is None else (current, through, new)
+        way = (job.phase, new) if through is None else (job.phase, through, new)
         for here, there in pairwise(way):
             if not may_follow(here, there):
-                raise InternalError(f"Job {job} cannot go from {here.value} to {there.value}.")
+                raise InternalError(f"Job {job.id} cannot go from {here.value} to {there.value}.")
         now = self._clock.now()
         cause = cause_of(message)
         changes: dict[str, Any] = {"message": cause.line, "detail": cause.detail}
@@ -200,72 +202,60 @@ class JobRepository:
             changes["ended_at"] = now
         if new is Phase.QUEUED or new.is_terminal:
             changes["verdict"] = None
-        self._database.write(
-            *self._entry(job, current, new, changes, systems),
-            job_writes.new_phase_events(job, way[1:], cause.line, now),
-        )
-        is_sure = self._phase_in_memory(job) == current.value
-        self._database.note(job, new.value)
-        if not is_sure:
-            self._database.settle()  # the database decides, now and not at the end of a batch
-
-    def _phase_in_memory(self, job: JobId) -> str | None:
-        """Return a job's phase as this thread's batch will leave it; None if SQL alone knows."""
-        if (noted := self._database.noted(job)) is not None:
-            return noted
-        record = self._live.find(job)
-        return None if record is None else record.phase.value
+        changed, writes = self._entry(job, new, changes, systems)
+        events = job_writes.new_phase_events(job.id, way[1:], cause.line, now)
+        self._database.write(*writes, events)
+        return changed
 
     def _entry(
-        self,
-        job: JobId,
-        current: Phase,
-        new: Phase,
-        changes: Mapping[str, Any],
-        systems: Sequence[str] | None,
-    ) -> Iterator[Write]:
-        row, known = dict(changes), {**changes, "phase": new}
+        self, job: JobRecord, new: Phase, changes: Mapping[str, Any], systems: Sequence[str] | None
+    ) -> tuple[JobRecord, Sequence[Write]]:
+        row, known, writes = dict(changes), {**changes, "phase": new}, []
         if "holding" in row:
             row["holding"] = row["holding"].to_dict()
+        if new is Phase.SCHEDULED:
+            known["num_starts"] = job.num_starts + 1
         if new is Phase.QUEUED:
             known["systems"] = ()
-            yield job_writes.no_grants(job)
+            writes.append(job_writes.no_grants(job.id))
         elif systems:
             known["systems"] = tuple(systems)
-            yield job_writes.new_grants(job, tuple(systems))
-        effect = partial(self._live.change, job, known, starts=int(new is Phase.SCHEDULED))
-        yield job_writes.job_entry(job, current, new, row, effect)
+            writes.append(job_writes.new_grants(job.id, tuple(systems)))
+        changed, effect = self._changed(job, known)
+        writes.append(job_writes.job_entry(job.id, job.phase, new, row, effect))
+        return changed, writes
 
     # `Any`: a JSON object, read and written by the job machine.
-    def set_verdict(self, job: JobId, verdict: Mapping[str, Any]) -> None:
+    def set_verdict(self, job: JobRecord, verdict: Mapping[str, Any]) -> JobRecord:
         """Store how a job will end, so that a new management ends it likewise."""
-        self._change(job, "verdict", dict(verdict))
+        return self._change(job, "verdict", dict(verdict))
 
-    def set_message(self, job: JobId, message: str) -> None:
+    def set_message(self, job: JobRecord, message: str) -> JobRecord:
         """Replace the reason of a job's present phase."""
-        self._change(job, "message", message)
+        return self._change(job, "message", message)
 
-    def set_holding(self, job: JobId, holding: Holding) -> None:
+    def set_holding(self, job: JobRecord, holding: Holding) -> JobRecord:
         """Store what a job that runs was granted beyond its systems; its time begins now."""
         now = self._clock.now()
-        effect = partial(self._live.change, job, {"holding": holding, "started_at": now})
-        self._database.write(job_writes.job_holding(job, holding, now, effect))
+        changed, effect = self._changed(job, {"holding": holding, "started_at": now})
+        self._database.write(job_writes.job_holding(job.id, holding, now, effect))
+        return changed
 
-    def set_service_address(self, job: JobId, address: str) -> None:
+    def set_service_address(self, job: JobRecord, address: str) -> JobRecord:
         """Store where a job's coordinator listens."""
-        self._change(job, "service_address", address)
+        return self._change(job, "service_address", address)
 
-    def set_artifact_dir(self, job: JobId, path: str) -> None:
+    def set_artifact_dir(self, job: JobRecord, path: str) -> JobRecord:
         """Store where a compile job left its artifacts."""
-        self._change(job, "artifact_dir", path)
+        return self._change(job, "artifact_dir", path)
 
-    def set_priority(self, job: JobId, priority: int) -> None:
+    def set_priority(self, job: JobRecord, priority: int) -> JobRecord:
         """Change a job's priority."""
-        self._change(job, "priority", priority)
+        return self._change(job, "priority", priority)
 
-    def set_holder(self, job: JobId, name: str) -> None:
+    def set_holder(self, job: JobRecord, name: str) -> JobRecord:
         """Store who holds a waiting job back; empty for nobody."""
-        self._change(job, "held_by", name)
+        return self._change(job, "held_by", name)
 
     def patch_labels(self, job: JobId, changes: Mapping[str, str | None]) -> JobRecord:
         """Add or replace labels; None as a value removes one.
@@ -317,7 +307,7 @@ class JobRepository:
             session.flush()
             record = _record(row)
         changed = {"labels": record.labels, "priority": record.priority}
-        self._database.after_commit(lambda: self._live.change(job, changed))
+        self._database.after_commit(lambda: self._published.publish(record, record, changed))
         return record
 
     def delete(self, job: JobId) -> None:
@@ -332,7 +322,7 @@ class JobRepository:
             if not Phase(row.phase).is_terminal:
                 raise ConflictError(f"Job {job} is {row.phase}.", hint="Cancel it first.")
             session.delete(row)
-        self._database.after_commit(lambda: self._live.forget(job))
+        self._database.after_commit(lambda: self._published.forget(job))
 
     def prune(self, before: dt.datetime, *, limit: int) -> Sequence[tuple[JobId, str]]:
         """Forget jobs that ended before a time, with all that belongs to them, the oldest first.
@@ -349,7 +339,7 @@ class JobRepository:
             found = session.execute(old.order_by(JobRow.ended_at).limit(limit)).all()
             names = [row.id for row in found]
             session.execute(delete(JobRow).where(JobRow.id.in_(names)))
-        self._database.after_commit(lambda: self._live.forget(*names))
+        self._database.after_commit(lambda: self._published.forget(*names))
         return [(JobId(row.id), row.work_dir) for row in found]
 
     def add_event(self, event: EventRecord) -> None:
@@ -375,9 +365,17 @@ class JobRepository:
             return rows.scalar(latest)
 
     # `Any`: the value of a column and of the record's field of that name.
-    def _change(self, job: JobId, name: str, value: Any) -> None:  # noqa: ANN401
-        effect = partial(self._live.change, job, {name: value})
-        self._database.write(job_writes.job_change(job, name, value, effect))
+    def _change(self, job: JobRecord, name: str, value: Any) -> JobRecord:  # noqa: ANN401
+        changed, effect = self._changed(job, {name: value})
+        self._database.write(job_writes.job_change(job.id, name, value, effect))
+        return changed
+
+    def _changed(
+        self, job: JobRecord, changes: Mapping[str, Any]
+    ) -> tuple[JobRecord, Callable[[], None]]:
+        """Return a changed record, and what publishes it once the change is committed."""
+        changed = job.changed(changes)
+        return changed, partial(self._published.publish, job, changed, changes)
 
 
 def _locked(session: Session, job: JobId) -> JobRow:

@@ -10,7 +10,7 @@ from appliance.core.queries.usage import Span
 from appliance.management.background.activity_service import ActivityService, shares, utilization
 from appliance.scheduler.policy import Policy
 from appliance.storage.cluster.activity import Holding, uses_between
-from tests.support.management import new_job, opened_state
+from tests.support.management import move, new_job, opened_state
 
 NOW = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -57,9 +57,9 @@ def test_a_report_reads_what_jobs_held_and_the_labels_asked_for(tmp_path) -> Non
     with opened_state(tmp_path, SystemClock()) as state:
         for name, labels in (("wsjob-a", {"project": "gpt", "other": "x"}), ("wsjob-b", {})):
             job = state.jobs.create(new_job(name, labels=labels, num_systems=2)).id
-            state.jobs.change_phase(job, Phase.QUEUED, Phase.SCHEDULED, systems=["s0", "s1"])
+            move(state.jobs, job, Phase.QUEUED, Phase.SCHEDULED, systems=["s0", "s1"])
             if labels:
-                state.jobs.change_phase(job, Phase.SCHEDULED, Phase.CANCELLED)
+                move(state.jobs, job, Phase.SCHEDULED, Phase.CANCELLED)
         state.jobs.create(new_job("wsjob-waits"))
         now = state.clock.now()
         span = Span(since=now - HOUR, until=now + HOUR)

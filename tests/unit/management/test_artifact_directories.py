@@ -18,7 +18,7 @@ from appliance.wire.requests.submissions import compile_submission, execute_subm
 from protos.appliance.common_config_pb2 import JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest
 from tests.support.appliance_process import execute_request
-from tests.support.management import new_job
+from tests.support.management import move, new_job
 
 HERE, THERE = "node:/a/cerebras_logs", "node:/b/cerebras_logs"
 
@@ -49,7 +49,7 @@ def submit(state, directories, job, written_at=None):
 
 
 def end(state, record):
-    state.jobs.change_phase(record.id, record.phase, Phase.CANCELLED)
+    move(state.jobs, record.id, record.phase, Phase.CANCELLED)
 
 
 def ended(mailbox):

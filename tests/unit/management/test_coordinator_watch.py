@@ -11,7 +11,7 @@ from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import PodRecord
 from appliance.core.ids import PodName, Role
 from appliance.management.background.coordinator_watch import CoordinatorWatch, local_process
-from tests.support.management import new_job, opened_state
+from tests.support.management import move, new_job, opened_state
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def running_coordinator(state, pid):
     job = state.jobs.create(new_job("wsjob-a"))
     name = PodName("wsjob-a-coordinator-0")
     state.pods.create([PodRecord(name=name, job=job.id, role=Role.COORDINATOR, index=0, node="n")])
-    state.jobs.change_phase(job.id, Phase.QUEUED, Phase.SCHEDULED)
+    move(state.jobs, job.id, Phase.QUEUED, Phase.SCHEDULED)
     state.pods.set_running({name: pid})
     return job.id
 

@@ -8,7 +8,7 @@ from appliance.core.cluster.jobs import Phase
 from appliance.core.ids import JobId
 from appliance.management.logs.log_files import kept_bytes, kept_from, read_log, tail_offset
 from appliance.management.logs.log_retention import LogLimits, LogRetention
-from tests.support.management import new_job
+from tests.support.management import move, new_job
 
 DAY = 86_400
 LINE = b"a line of a log that is 40 bytes long..\n"
@@ -27,9 +27,7 @@ def retention(state, jobs_dir, **limits):
 def job_with_log(state, jobs_dir, clock, name, *, num_bytes=40_000, age_days=0.0, is_over=True):
     """Keep a job, and a log that was last written to so long ago."""
     state.jobs.create(new_job(name))
-    state.jobs.change_phase(
-        JobId(name), Phase.QUEUED, Phase.CANCELLED if is_over else Phase.SCHEDULED
-    )
+    move(state.jobs, JobId(name), Phase.QUEUED, Phase.CANCELLED if is_over else Phase.SCHEDULED)
     log = jobs_dir / name / "logs" / "coordinator-0.log"
     log.parent.mkdir(parents=True)
     log.write_bytes(LINE * (num_bytes // len(LINE)))
@@ -133,7 +131,7 @@ def test_of_thousands_of_cancelled_jobs_no_directory_is_left(state, jobs_dir, cl
         for name in names:
             state.jobs.create(new_job(name))
             if name != "wsjob-waits":
-                state.jobs.change_phase(JobId(name), Phase.QUEUED, Phase.CANCELLED)
+                move(state.jobs, JobId(name), Phase.QUEUED, Phase.CANCELLED)
     for name, age in names.items():
         (jobs_dir / name).mkdir(parents=True)
         (jobs_dir / name / "request.bin").write_bytes(b"request")

@@ -11,6 +11,7 @@ from appliance.core.cluster.run import NOT_FINITE_EVENT
 from appliance.core.ids import JobId
 from appliance.management.background.notification_channels import DeliveryError, NotifyOptions
 from appliance.management.background.notifier import Notifier
+from tests.support import management
 from tests.support.management import new_job
 
 JOB = JobId("wsjob-a")
@@ -40,7 +41,7 @@ def submit(state, *targets):
 
 def move(state, *phases, since=Phase.QUEUED):
     for phase in phases:
-        state.jobs.change_phase(JOB, since, phase, message="a reason")
+        management.move(state.jobs, JOB, since, phase, message="a reason")
         since = phase
 
 

@@ -284,7 +284,7 @@ def test_a_superseded_management_writes_nothing_more(tmp_path):
             wait_for(lambda: ended)
             assert other.jobs.load(job).phase is Phase.INITIALIZING
             with pytest.raises(StaleWriterError, match="Another management"):
-                state.jobs.set_message(job, "too late")
+                state.jobs.set_message(state.jobs.load(job), "too late")
 
 
 def test_a_management_whose_pods_another_holds_ends(tmp_path):
@@ -339,7 +339,7 @@ def test_one_of_the_jobs_of_a_lost_launcher_that_cannot_be_lost_leaves_the_other
 def test_a_changed_priority_stays_when_a_job_is_queued_again(tmp_path):
     with running_harness(tmp_path, policy=Policy(allows_preemption=True)) as harness:
         victim = run(harness, "wsjob-v", requirements=Requirements(is_preemptible=True))
-        harness.state.jobs.set_priority(victim, 250)
+        harness.state.jobs.set_priority(harness.state.jobs.load(victim), 250)
         harness.mailbox.post(Reprioritised(job=victim, priority=250))
         urgent = harness.submit(new_job("wsjob-u", priority=99))
         harness.until(lambda: harness.jobs.load(urgent).phase is Phase.INITIALIZING)

@@ -24,7 +24,7 @@ from appliance.management.reconciler.scheduling.run_progress import ProgressBook
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from tests.support.clock import FakeClock
-from tests.support.management import new_job
+from tests.support.management import move, new_job
 
 JOB = JobId("wsjob-a")
 CHIEF = PodName("wsjob-a-chief-0")
@@ -151,7 +151,7 @@ def test_a_job_that_was_queued_again_begins_with_its_first_session(state):
 def test_a_session_goes_with_its_job(state):
     state.jobs.create(new_job(JOB))
     state.run_sessions.keep(JOB, session(state, 1, 3))
-    state.jobs.change_phase(JOB, state.jobs.load(JOB).phase, Phase.CANCELLED)
+    move(state.jobs, JOB, state.jobs.load(JOB).phase, Phase.CANCELLED)
     state.jobs.delete(JOB)
     assert state.run_sessions.of_job(JOB) == []
 

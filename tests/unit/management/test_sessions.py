@@ -8,7 +8,7 @@ from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.cluster.session_service import SessionService
 from tests.support.clock import FakeClock
-from tests.support.management import make_model, new_job, opened_state
+from tests.support.management import make_model, move, new_job, opened_state
 
 
 @pytest.fixture
@@ -106,9 +106,8 @@ def test_a_session_with_jobs_is_busy_and_stays(sessions, state, clock):
     assert sessions.view("a").idle_seconds == 10
     state.jobs.create(new_job("wsjob-r", session="a"))
     state.jobs.create(new_job("wsjob-q", session="a"))
-    state.jobs.change_phase(
-        JobId("wsjob-r"), Phase.QUEUED, Phase.SCHEDULED, systems=["systemf1", "systemf2"]
-    )
+    held = ["systemf1", "systemf2"]
+    move(state.jobs, JobId("wsjob-r"), Phase.QUEUED, Phase.SCHEDULED, systems=held)
     view = sessions.view("a")
     assert (view.num_running, view.num_queued, view.idle_seconds) == (1, 1, 0)
     assert view.systems == ("systemf1", "systemf2")

@@ -24,7 +24,7 @@ from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.snapshot import Maintenance, SessionQuota
 from tests.support.clock import FakeClock
-from tests.support.management import make_model, new_job, opened_state
+from tests.support.management import make_model, move, new_job, opened_state
 
 
 @pytest.fixture
@@ -112,11 +112,11 @@ def test_a_dry_run_of_maintenance_checks_and_keeps_nothing(systems):
 def test_the_cluster_is_changed_while_it_runs_but_not_under_a_job(systems, state):
     state.jobs.create(new_job())
     job = JobId("wsjob-a")
-    state.jobs.change_phase(job, Phase.QUEUED, Phase.SCHEDULED, systems=["systemf2"])
+    move(state.jobs, job, Phase.QUEUED, Phase.SCHEDULED, systems=["systemf2"])
     smaller = ClusterDescription(systems=(System(name="systemf0"),))
     with pytest.raises(ConflictError, match="systemf2 cannot be removed: job wsjob-a"):
         systems.apply(smaller)
-    state.jobs.change_phase(job, Phase.SCHEDULED, Phase.FAILED)
+    move(state.jobs, job, Phase.SCHEDULED, Phase.FAILED)
     assert [system.name for system in systems.apply(smaller).systems] == ["systemf0"]
 
 

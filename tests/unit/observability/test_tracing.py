@@ -11,7 +11,7 @@ from appliance.core.ids import JobId
 from appliance.management.logs.job_traces import spans_of
 from appliance.observability import tracing
 from tests.support.clock import FakeClock
-from tests.support.management import new_job, opened_state
+from tests.support.management import move, new_job, opened_state
 
 
 def test_while_tracing_is_off_nothing_happens():
@@ -36,7 +36,7 @@ def test_a_job_and_each_of_its_phases_are_spans(tmp_path, message, error):
         before = Phase.QUEUED
         for phase in (Phase.SCHEDULED, Phase.INITIALIZING, Phase.FAILED):
             clock.advance(2.5)
-            state.jobs.change_phase(job, before, phase, message=message)
+            move(state.jobs, job, before, phase, message=message)
             before = phase
         record, events = state.jobs.load(JobId("wsjob-a")), state.jobs.events(job)
         whole, *parts = spans_of(record, events, own="own", parent="above")

@@ -26,7 +26,7 @@ from appliance.management.store.instance import Instance
 from appliance.management.store.state import State
 from appliance.storage.schema.tables import Base
 from tests.support.clock import FakeClock
-from tests.support.management import new_job
+from tests.support.management import move, new_job
 
 NOW = dt.datetime(2026, 11, 23, tzinfo=dt.UTC)
 _NUMBERS = itertools.count()
@@ -117,7 +117,7 @@ def test_all_that_was_kept_comes_back_and_what_came_later_is_gone(data_dir, url,
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert manifest.has_keys
     with opened(data_dir, url) as state:
-        state.jobs.change_phase(JOB, Phase.QUEUED, Phase.CANCELLED)
+        move(state.jobs, JOB, Phase.QUEUED, Phase.CANCELLED)
         state.jobs.create(new_job("wsjob-later"))
     (data_dir / "token.key").write_text("another one")
     with pytest.raises(ConflictError, match="--replace"):
@@ -161,7 +161,7 @@ def test_a_backup_of_a_file_goes_into_a_server(data_dir, url, tmp_path, request)
     target, moved = tmp_path / "backup.tar", tmp_path / "moved"
     moved.mkdir()
     with opened(data_dir, url) as state:
-        state.jobs.change_phase(JOB, Phase.QUEUED, Phase.CANCELLED)
+        move(state.jobs, JOB, Phase.QUEUED, Phase.CANCELLED)
         state.access.create_account("ada", uid=1001, gid=100, role=UserRole.USER, sessions=["nlp"])
         before, events = state.jobs.load(JOB), state.jobs.events(JOB)
         accounts = state.access.accounts()

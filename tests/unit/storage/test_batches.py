@@ -13,7 +13,7 @@ from appliance.core.ids import JobId, Role, pod_name
 from appliance.core.queries.job_filter import JobFilter, JobPosition
 from appliance.management.store.state import State
 from appliance.storage.engine.database import WouldWaitError
-from tests.support.management import new_job, opened_state
+from tests.support.management import move, new_job, opened_state
 
 NUM_JOBS = 75  # more than a portion of each size
 
@@ -43,40 +43,36 @@ def pods_of(job):
 def run(state, job):
     """Let a job go from its submission to its last step, and back into the queue in between."""
     jobs = state.jobs
-    jobs.create(new_job(job, labels={"of": job}))
-    jobs.change_phase(
-        job,
-        Phase.QUEUED,
-        Phase.SCHEDULED,
-        systems=["s1", "s0"],
-        holding=Holding(node_groups=("g",)),
-    )
+    record = jobs.create(new_job(job, labels={"of": job}))
+    holding = Holding(node_groups=("g",))
+    record = jobs.change_phase(record, Phase.SCHEDULED, systems=["s1", "s0"], holding=holding)
     state.pods.create(pods_of(job))
-    jobs.set_verdict(job, {"phase": "QUEUED", "message": "first"})
-    jobs.change_phase(job, Phase.SCHEDULED, Phase.QUEUED, message="preempted")
-    jobs.change_phase(job, Phase.QUEUED, Phase.SCHEDULED, systems=["s2"])
+    record = jobs.set_verdict(record, {"phase": "QUEUED", "message": "first"})
+    record = jobs.change_phase(record, Phase.QUEUED, message="preempted")
+    record = jobs.change_phase(record, Phase.SCHEDULED, systems=["s2"])
     state.pods.set_stopped(job, at=state.clock.now())
     state.pods.create(pods_of(job))
     state.pods.set_running({pod.name: 7 for pod in pods_of(job)})
-    jobs.set_service_address(job, f"localhost:{job[-2:]}")
-    jobs.change_phase(job, Phase.SCHEDULED, Phase.INITIALIZING)
-    jobs.change_phase(job, Phase.INITIALIZING, Phase.RUNNING)
-    jobs.set_verdict(job, {"phase": "SUCCEEDED", "message": "a"})
-    jobs.set_verdict(job, {"phase": "SUCCEEDED", "message": "b"})
+    record = jobs.set_service_address(record, f"localhost:{job[-2:]}")
+    record = jobs.change_phase(record, Phase.INITIALIZING)
+    record = jobs.change_phase(record, Phase.RUNNING)
+    record = jobs.set_verdict(record, {"phase": "SUCCEEDED", "message": "a"})
+    return jobs.set_verdict(record, {"phase": "SUCCEEDED", "message": "b"})
 
 
 def test_rows_of_one_job_keep_their_order_among_those_of_many(state):
+    left = {}
     with state.database.batch():
         for job in names():
             with state.database.step():
-                run(state, job)
+                left[job] = run(state, job)
     for job in names():
         record = kept(state, job)
         assert record.phase is Phase.RUNNING
         assert (record.systems, record.holding, record.num_starts) == (("s2",), Holding(), 2)
         assert record.verdict["message"] == "b"
         assert record.service_address == f"localhost:{job[-2:]}"
-        assert record == state.jobs.load(job)
+        assert record == state.jobs.load(job) == left[job]
         assert [event.phase for event in state.jobs.events(job)] == [
             *(Phase.CREATED, Phase.QUEUED, Phase.SCHEDULED, Phase.QUEUED),
             *(Phase.SCHEDULED, Phase.INITIALIZING, Phase.RUNNING),
@@ -88,14 +84,14 @@ def test_rows_of_one_job_keep_their_order_among_those_of_many(state):
 
 def test_what_the_database_refuses_is_undone_alone(state):
     failures = []
-    state.jobs.create(new_job("wsjob-a"))
+    first = state.jobs.create(new_job("wsjob-a"))
     with state.database.batch():
         for job in names(3):
             with state.database.step(failures.append):
                 state.jobs.create(new_job(job))
                 if job == "wsjob-01":
                     state.jobs.add_event(event_of("wsjob-nobody", state))
-        state.jobs.set_message(JobId("wsjob-a"), "kept")
+        state.jobs.set_message(first, "kept")
     (failure,) = failures
     assert isinstance(failure, IntegrityError)
     assert [state.jobs.find(job) is not None for job in names(3)] == [True, False, True]
@@ -105,14 +101,14 @@ def test_what_the_database_refuses_is_undone_alone(state):
 
 def test_later_steps_of_a_job_fail_with_the_one_they_rest_on_and_are_undone_first(state):
     job, order = JobId("wsjob-a"), []
-    state.jobs.create(new_job(job))
+    record = state.jobs.create(new_job(job))
     other = State.over(state.database, state.clock)
-    other.jobs.change_phase(job, Phase.QUEUED, Phase.CANCELLED)
+    other.jobs.change_phase(record, Phase.CANCELLED)
     with state.database.batch():
         with state.database.step(lambda error: order.append(("first", str(error)))):
-            state.jobs.change_phase(job, Phase.QUEUED, Phase.SCHEDULED)
+            record = state.jobs.change_phase(record, Phase.SCHEDULED)
         with state.database.step(lambda error: order.append(("second", str(error)))):
-            state.jobs.change_phase(job, Phase.SCHEDULED, Phase.INITIALIZING)
+            state.jobs.change_phase(record, Phase.INITIALIZING)
     assert order == [
         ("second", "Job wsjob-a is not SCHEDULED any more."),
         ("first", "Job wsjob-a is not QUEUED any more."),
@@ -122,7 +118,7 @@ def test_later_steps_of_a_job_fail_with_the_one_they_rest_on_and_are_undone_firs
 
 def write_in_vain(state, job, fail):
     with state.database.batch():
-        state.jobs.set_message(job, "lost")
+        state.jobs.set_message(state.jobs.load(job), "lost")
         state.jobs.create(new_job("wsjob-b"))
         fail()
 
@@ -139,7 +135,7 @@ def test_memory_knows_nothing_of_a_batch_that_fails(state):
         write_in_vain(state, job, lambda: state.jobs.add_event(strange))
     assert state.jobs.load(job).message == ""
     with pytest.raises(ConflictError):
-        state.jobs.change_phase(job, Phase.RUNNING, Phase.FAILED)
+        move(state.jobs, job, Phase.RUNNING, Phase.FAILED)
     assert state.jobs.load(job).phase is Phase.QUEUED
 
 
@@ -147,15 +143,15 @@ def test_a_job_is_answered_from_memory_as_it_is_kept(state):
     job = JobId("wsjob-a")
     state.jobs.create(new_job(job, labels={"a": "1"}))
     state.jobs.patch_labels(job, {"a": None, "b": "2"})
-    state.jobs.set_priority(job, 99)
-    state.jobs.set_artifact_dir(job, "/artifacts")
-    state.jobs.change_phase(job, Phase.QUEUED, Phase.CANCELLED, message="enough")
+    stale = state.jobs.set_priority(state.jobs.load(job), 99)
+    state.jobs.set_artifact_dir(stale, "/artifacts")
+    state.jobs.change_phase(stale, Phase.CANCELLED, message="enough")
     with state.database.without_waiting():
         known = state.jobs.load(job)
         with pytest.raises(WouldWaitError):
             state.jobs.events(job)
         with pytest.raises(WouldWaitError):
-            state.jobs.set_message(job, "no")
+            state.jobs.set_message(known, "no")
     assert known == kept(state, job)
     assert known.labels == {"b": "2"}
     state.jobs.delete(job)
@@ -167,7 +163,7 @@ def test_the_first_jobs_of_a_list_are_those_of_the_whole_list(state):
         for number, job in enumerate(names(12)):
             labels = {"even": "1"} if number % 2 == 0 else {}
             state.jobs.create(new_job(job, priority=(99, 299, 399)[number % 3], labels=labels))
-    state.jobs.change_phase(names(12)[1], Phase.QUEUED, Phase.CANCELLED)
+    move(state.jobs, names(12)[1], Phase.QUEUED, Phase.CANCELLED)
     fresh = State.over(state.database, state.clock)
     for wanted in (JobFilter(), JobFilter(labels={"even": "1"}), JobFilter(with_finished=True)):
         everything = fresh.jobs.list(wanted)
@@ -196,9 +192,8 @@ def test_a_page_of_a_long_list_is_read_in_the_order_of_an_index(tmp_path, wanted
 
 
 def test_the_unfinished_jobs_are_found_with_all_that_belongs_to_them(state):
-    for job in names(3):
-        run(state, job)
-    state.jobs.change_phase(names(3)[1], Phase.RUNNING, Phase.FAILED)
+    second = [run(state, job) for job in names(3)][1]
+    state.jobs.change_phase(second, Phase.FAILED)
     found = State.over(state.database, state.clock).jobs.unfinished()
     assert found == [state.jobs.load(job) for job in (names(3)[0], names(3)[2])]
 

@@ -35,6 +35,7 @@ from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from appliance.storage.schema.tables import Base
+from tests.support.management import move
 
 
 def new_job(name: str = "wsjob-a", **changes) -> NewJob:
@@ -54,7 +55,7 @@ def run_to(state: State, job: str, *phases: Phase) -> None:
     current = Phase.QUEUED
     for phase in phases:
         systems = ["s1", "s0"] if phase is Phase.SCHEDULED else None
-        state.jobs.change_phase(JobId(job), current, phase, systems=systems)
+        move(state.jobs, JobId(job), current, phase, systems=systems)
         current = phase
 
 
@@ -79,7 +80,7 @@ def test_a_phase_change_keeps_times_systems_and_an_event(state, clock):
     clock.advance(5)
     run_to(state, "wsjob-a", Phase.SCHEDULED, Phase.INITIALIZING)
     clock.advance(10)
-    state.jobs.change_phase(JobId("wsjob-a"), Phase.INITIALIZING, Phase.FAILED, message="pod died")
+    move(state.jobs, JobId("wsjob-a"), Phase.INITIALIZING, Phase.FAILED, message="pod died")
     job = state.jobs.load(JobId("wsjob-a"))
     assert job.systems == ("s1", "s0")
     assert (job.started_at - job.created_at).total_seconds() == 5
@@ -91,7 +92,7 @@ def test_a_phase_change_keeps_times_systems_and_an_event(state, clock):
 def test_a_job_keeps_one_line_of_a_long_reason_and_all_of_it_beside(state):
     state.jobs.create(new_job())
     text = 'Traceback (most recent call last):\n  File "/a/b.py", line 3, in f\nKeyError: 7'
-    state.jobs.change_phase(JobId("wsjob-a"), Phase.QUEUED, Phase.FAILED, message=text)
+    move(state.jobs, JobId("wsjob-a"), Phase.QUEUED, Phase.FAILED, message=text)
     for job in (
         state.jobs.load(JobId("wsjob-a")),
         state.jobs.list(JobFilter(with_finished=True))[0],
@@ -103,12 +104,12 @@ def test_a_job_keeps_one_line_of_a_long_reason_and_all_of_it_beside(state):
 def test_a_phase_that_is_left_at_once_has_an_event_and_the_row_has_the_last_one(state):
     job = state.jobs.create(new_job())
     run_to(state, job.id, Phase.SCHEDULED)
-    state.jobs.change_phase(job.id, Phase.SCHEDULED, Phase.RUNNING, through=Phase.INITIALIZING)
+    move(state.jobs, job.id, Phase.SCHEDULED, Phase.RUNNING, through=Phase.INITIALIZING)
     assert state.jobs.load(job.id).phase is Phase.RUNNING
     phases = [event.phase for event in state.jobs.events(job.id)]
     assert phases[-3:] == [Phase.SCHEDULED, Phase.INITIALIZING, Phase.RUNNING]
     with pytest.raises(InternalError, match="QUEUED to RUNNING"):
-        state.jobs.change_phase(job.id, Phase.RUNNING, Phase.RUNNING, through=Phase.QUEUED)
+        move(state.jobs, job.id, Phase.RUNNING, Phase.RUNNING, through=Phase.QUEUED)
 
 
 def test_times_are_kept_to_the_microsecond_and_come_back_in_utc(state):
@@ -128,7 +129,7 @@ def test_a_writer_that_is_out_of_date_changes_nothing(state):
     state.jobs.create(new_job())
     run_to(state, "wsjob-a", Phase.SCHEDULED)
     with pytest.raises(ConflictError, match="not QUEUED any more"):
-        state.jobs.change_phase(JobId("wsjob-a"), Phase.QUEUED, Phase.CANCELLED)
+        move(state.jobs, JobId("wsjob-a"), Phase.QUEUED, Phase.CANCELLED)
     assert state.jobs.load(JobId("wsjob-a")).phase is Phase.SCHEDULED
     assert len(state.jobs.events(JobId("wsjob-a"))) == 3
 
@@ -136,7 +137,7 @@ def test_a_writer_that_is_out_of_date_changes_nothing(state):
 def test_an_impossible_phase_change_is_a_defect(state):
     state.jobs.create(new_job())
     with pytest.raises(InternalError, match="QUEUED to RUNNING"):
-        state.jobs.change_phase(JobId("wsjob-a"), Phase.QUEUED, Phase.RUNNING)
+        move(state.jobs, JobId("wsjob-a"), Phase.QUEUED, Phase.RUNNING)
 
 
 def test_an_unknown_job_is_named(state):
@@ -149,7 +150,7 @@ def test_filters_combine_and_the_newest_comes_first_within_a_priority(state):
     state.jobs.create(new_job("wsjob-new", labels={"a": "1"}))
     state.jobs.create(new_job("wsjob-urgent", priority=199, user=User(uid=7)))
     state.jobs.create(new_job("wsjob-done"))
-    state.jobs.change_phase(JobId("wsjob-done"), Phase.QUEUED, Phase.CANCELLED)
+    move(state.jobs, JobId("wsjob-done"), Phase.QUEUED, Phase.CANCELLED)
 
     def names(**wanted):
         return [job.id for job in state.jobs.list(JobFilter(**wanted))]
@@ -172,7 +173,7 @@ def test_only_a_job_that_has_ended_can_be_deleted(state):
     state.jobs.create(new_job(labels={"a": "1"}))
     with pytest.raises(ConflictError):
         state.jobs.delete(JobId("wsjob-a"))
-    state.jobs.change_phase(JobId("wsjob-a"), Phase.QUEUED, Phase.CANCELLED)
+    move(state.jobs, JobId("wsjob-a"), Phase.QUEUED, Phase.CANCELLED)
     state.jobs.delete(JobId("wsjob-a"))
     assert state.jobs.find(JobId("wsjob-a")) is None
     assert state.jobs.events(JobId("wsjob-a")) == []
@@ -321,8 +322,8 @@ def test_what_a_job_requires_and_holds_is_kept(state):
     holding = Holding(
         node_groups=("g0", "g1"), pods=(("m0", "management", 1, 5, 0),), reserved_systems=("s9",)
     )
-    state.jobs.change_phase(
-        JobId("wsjob-a"), Phase.QUEUED, Phase.SCHEDULED, systems=["s0"], holding=holding
+    move(
+        state.jobs, JobId("wsjob-a"), Phase.QUEUED, Phase.SCHEDULED, systems=["s0"], holding=holding
     )
     job = state.jobs.load(JobId("wsjob-a"))
     assert (job.requirements, job.holding) == (wanted, holding)
@@ -357,7 +358,7 @@ def test_old_events_of_systems_are_forgotten_the_oldest_first(state, clock):
 def test_a_batch_is_one_transaction_and_a_step_of_it_can_fail_alone(state):
     state.jobs.create(new_job("wsjob-a"))
     with state.database.batch():
-        state.jobs.set_message(JobId("wsjob-a"), "kept")
+        state.jobs.set_message(state.jobs.load(JobId("wsjob-a")), "kept")
         with pytest.raises(ConflictError):
             fail_halfway(state)
         assert state.jobs.load(JobId("wsjob-a")).message == "kept"
@@ -370,19 +371,20 @@ def test_a_batch_is_one_transaction_and_a_step_of_it_can_fail_alone(state):
 
 def fail_halfway(state):
     with state.database.step():
-        state.jobs.set_priority(JobId("wsjob-a"), 1)
-        state.jobs.change_phase(JobId("wsjob-a"), Phase.RUNNING, Phase.FAILED)
+        state.jobs.set_priority(state.jobs.load(JobId("wsjob-a")), 1)
+        move(state.jobs, JobId("wsjob-a"), Phase.RUNNING, Phase.FAILED)
+        state.database.settle()
 
 
 def test_only_the_last_to_claim_a_database_may_write(state):
     state.jobs.create(new_job("wsjob-a"))
     state.database.claim()
-    state.jobs.set_message(JobId("wsjob-a"), "mine")
+    state.jobs.set_message(state.jobs.load(JobId("wsjob-a")), "mine")
     other = Database(state.database.url)
     other.claim()
     with pytest.raises(StaleWriterError):
-        state.jobs.set_message(JobId("wsjob-a"), "too late")
+        state.jobs.set_message(state.jobs.load(JobId("wsjob-a")), "too late")
     with pytest.raises(StaleWriterError), state.database.batch():
-        state.jobs.set_message(JobId("wsjob-a"), "too late")
+        state.jobs.set_message(state.jobs.load(JobId("wsjob-a")), "too late")
     assert state.jobs.load(JobId("wsjob-a")).message == "mine"
     other.close()

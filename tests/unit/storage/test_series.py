@@ -14,6 +14,7 @@ from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from appliance.storage.queue.series import SeriesRepository
 from tests.support.clock import FakeClock
+from tests.support.management import move
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_a_long_series_keeps_its_course_and_its_end(state):
 def test_points_go_with_their_job(state):
     job = add_job(state, "wsjob-a")
     state.series.add(job, [point(1)])
-    state.jobs.change_phase(job, Phase.QUEUED, Phase.CANCELLED)
+    move(state.jobs, job, Phase.QUEUED, Phase.CANCELLED)
     state.jobs.delete(job)
     assert state.series.of_job(job) == {}
 
@@ -98,7 +99,7 @@ def test_pages_hold_what_was_asked_for(state):
     add_job(state, "wsjob-mine", labels={"model": "gpt", "size": "xl"})
     add_job(state, "wsjob-his", user=bob, labels={"model": "gpt"}, type=JobType.COMPILE)
     done = add_job(state, "wsjob-done")
-    state.jobs.change_phase(done, Phase.QUEUED, Phase.CANCELLED, message="enough")
+    move(state.jobs, done, Phase.QUEUED, Phase.CANCELLED, message="enough")
 
     def found(**wanted) -> list[str]:
         lines = state.job_pages.page(JobFilter(order=JobOrder.OLDEST, **wanted))
@@ -135,7 +136,7 @@ def test_a_list_is_sorted_by_a_column_and_newest_first_within_it(state, sort):
     add_job(state, "wsjob-1", num_systems=1, user=bob, type=JobType.COMPILE, priority=199)
     add_job(state, "wsjob-2", num_systems=4, priority=299)
     ended = add_job(state, "wsjob-3", num_systems=2, priority=99)
-    state.jobs.change_phase(ended, Phase.QUEUED, Phase.CANCELLED)
+    move(state.jobs, ended, Phase.QUEUED, Phase.CANCELLED)
     value = {
         JobSort.PHASE: lambda line: line.phase.value,
         JobSort.TYPE: lambda line: line.type.value,
