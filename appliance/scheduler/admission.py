@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import Holding
 from appliance.core.cluster.requirements import PodDemand
 from appliance.core.errors import UnschedulableError
 from appliance.core.ids import JobId
@@ -23,6 +24,7 @@ from appliance.scheduler.quota import Rooms, bytes_of
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant, SessionQuota
 
 _GIB = 2**30
+_LOOKUP = Holding(is_lookup=True)
 _DRIVER_QUEUE = QUEUE_TYPES.index(JobType.DRIVER)
 
 
@@ -258,7 +260,7 @@ class CycleState:
         """Start a compile job at once for its cache lookup, which takes no resources."""
         job = self.queue.jobs[slot]
         self.close(slot)
-        grant = replace(self._grant(job, Placement()), is_lookup=True)
+        grant = replace(self._grant(job, Placement()), holding=_LOOKUP)
         self.decisions.append(Admit(job=job.id, grant=grant))
 
     def reject(self, slot: int, error: UnschedulableError) -> None:
@@ -272,9 +274,11 @@ class CycleState:
             job=job.id,
             type=job.type,
             systems=names[: job.num_systems],
-            node_groups=self.frame.groups_of(placement.groups),
-            pods=self.frame.pods_of(placement),
-            reserved_systems=names[job.num_systems :],
+            holding=Holding(
+                node_groups=self.frame.groups_of(placement.groups),
+                pods=self.frame.pods_of(placement),
+                reserved_systems=names[job.num_systems :],
+            ),
             priority=job.priority,
             account=job.account,
             workflow=job.workflow,

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.core.cluster.records import PodPlacement
 from appliance.core.cluster.requirements import GroupKind, PodDemand
 from appliance.scheduler.demand import Demand, NodeRoom, supply_columns
-from appliance.scheduler.snapshot import ClusterSnapshot, Grant, PodPlacement, WorkflowReservation
+from appliance.scheduler.snapshot import ClusterSnapshot, Grant, WorkflowReservation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

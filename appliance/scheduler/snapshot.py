@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.records import DEFAULT_PRIORITY
+from appliance.core.cluster.records import DEFAULT_PRIORITY, NO_HOLDING, Holding, PodPlacement
 from appliance.core.cluster.run import Aftermath, CompletedSessions, RunProgress
 from appliance.core.cluster.systems import Node, NodeGroup, System
 from appliance.core.ids import JobId, WorkflowId
@@ -23,25 +23,6 @@ _MIN_REST_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodPlacement:
-    """Alike pods of a gang on one node.
-
-    Attributes:
-        node: The node.
-        role: Their role.
-        count: How many.
-        memory_bytes: Memory of all of them.
-        num_cores: CPU cores of all of them.
-    """
-
-    node: str
-    role: str
-    count: int
-    memory_bytes: int
-    num_cores: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
     """What a job holds, from its admission until its last pod is gone.
 
@@ -49,9 +30,7 @@ class Grant:
         job: The job.
         type: Its type.
         systems: Names of its systems; empty for a compile job.
-        node_groups: Names of its node groups.
-        pods: Where its pods are, as far as they count against nodes.
-        reserved_systems: Systems that it holds for later jobs of its workflow.
+        holding: What it holds beyond them.
         priority: Its priority value.
         account: Whom its use is charged to.
         workflow: Its workflow.
@@ -62,16 +41,12 @@ class Grant:
         has_time_limit: Whether it is ended when its bound is reached.
         is_preemptible: Whether it can go on from a checkpoint after it was stopped.
         is_ending: Whether it is being stopped already.
-        is_lookup: Whether it is a compile job that has only looked into the compile cache so far:
-            it holds nothing and counts for no limit.
     """
 
     job: JobId
     type: JobType
     systems: tuple[str, ...] = ()
-    node_groups: tuple[str, ...] = ()
-    pods: tuple[PodPlacement, ...] = ()
-    reserved_systems: tuple[str, ...] = ()
+    holding: Holding = NO_HOLDING
     priority: int = DEFAULT_PRIORITY
     account: Account = NOBODY
     workflow: WorkflowId | None = None
@@ -82,7 +57,29 @@ class Grant:
     has_time_limit: bool = False
     is_preemptible: bool = False
     is_ending: bool = False
-    is_lookup: bool = False
+
+    @property
+    def node_groups(self) -> tuple[str, ...]:
+        """Names of its node groups."""
+        return self.holding.node_groups
+
+    @property
+    def pods(self) -> tuple[PodPlacement, ...]:
+        """Where its pods are, as far as they count against nodes."""
+        return self.holding.pods
+
+    @property
+    def reserved_systems(self) -> tuple[str, ...]:
+        """Systems that it holds for later jobs of its workflow."""
+        return self.holding.reserved_systems
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether it is a compile job that has only looked into the compile cache so far.
+
+        It holds nothing then, and counts for no limit.
+        """
+        return self.holding.is_lookup
 
     @property
     def num_systems(self) -> int:

@@ -1,8 +1,10 @@
 """Builders for clusters, grants and pending jobs, so that a test states only what it is about."""
 
 from collections.abc import Iterable
+from dataclasses import fields as fields_of
 
 from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import Holding
 from appliance.core.cluster.requirements import PodDemand
 from appliance.core.cluster.systems import Node, System
 from appliance.core.ids import JobId, WorkflowId
@@ -14,6 +16,7 @@ from appliance.scheduler.run_time import Basis, Estimate
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 
 GIB = 2**30
+HELD = fields_of(Holding)
 HOUR = 3600.0
 
 
@@ -65,8 +68,10 @@ def held(
     if ends_in is not None:
         seconds = Estimate(expected_seconds=ends_in, bound_seconds=ends_in, basis=Basis.LIMIT)
         fields |= {"started_seconds": 0.0, "estimate": seconds, "has_time_limit": True}
+    beyond = {each.name: fields.pop(each.name) for each in HELD if each.name in fields}
     return Grant(
         job=JobId(name),
+        holding=Holding(**beyond),
         type=JobType.EXECUTE,
         systems=names,
         account=Account(session, user),

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
@@ -109,36 +109,74 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlacement:
+    """Alike pods of a gang on one node.
+
+    Attributes:
+        node: The node.
+        role: Their role.
+        count: How many.
+        memory_bytes: Memory of all of them.
+        num_cores: CPU cores of all of them.
+    """
+
+    node: str
+    role: str
+    count: int
+    memory_bytes: int
+    num_cores: int
+
+    # `Any`: values of a JSON array.
+    @property
+    def numbers(self) -> Sequence[Any]:
+        """Its fields in their order, ready for JSON."""
+        return [self.node, self.role, self.count, self.memory_bytes, self.num_cores]
+
+    @classmethod
+    def of(cls, numbers: Sequence[Any]) -> "PodPlacement":
+        """Return what `numbers` gave."""
+        node, role, count, memory, cores = numbers
+        return cls(node=node, role=role, count=count, memory_bytes=memory, num_cores=cores)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
     """What a job was granted beyond its systems.
 
     Attributes:
         node_groups: Names of its node groups.
-        pods: Where its pods count: node, role, how many, memory in bytes and cores of all of them.
+        pods: Where its pods are, as far as they count against nodes.
         reserved_systems: Systems that it holds for later jobs of its workflow.
         is_lookup: Whether it is a compile job that was granted nothing yet: it looks into the
             compile cache, or has done so in vain and waits for the memory that compiling takes.
     """
 
     node_groups: tuple[str, ...] = ()
-    pods: tuple[tuple[str, str, int, int, int], ...] = ()
+    pods: tuple[PodPlacement, ...] = ()
     reserved_systems: tuple[str, ...] = ()
     is_lookup: bool = False
 
     # `Any`: values of a JSON object.
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are not empty, ready for JSON."""
-        return {name: value for name in self.__slots__ if (value := getattr(self, name))}
+        fields = {name: value for name in self.__slots__ if (value := getattr(self, name))}
+        if self.pods:
+            fields["pods"] = [pod.numbers for pod in self.pods]
+        return fields
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "Holding":
         """Return what `to_dict` wrote."""
         return cls(
             node_groups=tuple(fields.get("node_groups", ())),
-            pods=tuple(tuple(pod) for pod in fields.get("pods", ())),
+            pods=tuple(map(PodPlacement.of, fields.get("pods", ()))),
             reserved_systems=tuple(fields.get("reserved_systems", ())),
             is_lookup=bool(fields.get("is_lookup")),
         )
+
+
+NO_HOLDING = Holding()
+"""What a job holds that waits, or that holds systems alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +204,7 @@ class JobRecord(NewJob):
     message: str
     detail: str = ""
     systems: tuple[str, ...]
-    holding: Holding = field(default_factory=Holding)
+    holding: Holding = NO_HOLDING
     # `Any`: a JSON object, read and written by the job machine.
     verdict: Mapping[str, Any] | None = None
     num_starts: int = 0

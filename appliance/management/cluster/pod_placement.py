@@ -109,9 +109,9 @@ class _Places:
         self._job, self._nodes = job, nodes
         self._counted: dict[str, Counter[str]] = {}
         names = {view.name for view in nodes}
-        for node, role, count, *_ in job.holding.pods:
-            if node in names:
-                self._counted.setdefault(role, Counter())[node] += count
+        for pod in job.holding.pods:
+            if pod.node in names:
+                self._counted.setdefault(pod.role, Counter())[pod.node] += pod.count
 
     def take(self, role: Role, number: int, *, near: str = "", used: Mapping[str, int] = {}) -> str:
         """Return the node of one more pod.

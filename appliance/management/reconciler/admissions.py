@@ -16,7 +16,6 @@ from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler import messages
 from appliance.management.reconciler.live_jobs import LiveJob
 from appliance.management.reconciler.scheduling.predecessors import Following, follow
-from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
 from appliance.management.reconciler.transitions import apply, arrive, set_limit, suspend
 from appliance.management.reconciler.world import World, guarded, tell
 from appliance.observability import metrics
@@ -205,7 +204,7 @@ def _admit(world: World, live: LiveJob, grant: Grant) -> None:
         return
     # A compile job that looked into the cache in vain now gets what compiling takes.
     world.queue.remove(job)
-    record = world.state.jobs.set_holding(live.record, holding_of(grant))
+    record = world.state.jobs.set_holding(live.record, grant.holding)
     world.jobs.put_record(record)
     set_limit(world, record, elapsed_seconds=0.0)
     message = "what compiling takes was granted"

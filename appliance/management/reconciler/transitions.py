@@ -16,7 +16,6 @@ from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.live_jobs import LiveJob
 from appliance.management.reconciler.reminders import Alarm
 from appliance.management.reconciler.resumption import state_of
-from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
 from appliance.management.reconciler.world import World, tell
 from appliance.observability import metrics
 
@@ -152,7 +151,7 @@ def _enter(world: World, live: LiveJob, action: machine.Enter) -> None:
         through=action.through,
         message=message,
         systems=action.systems,
-        holding=None if grant is None else holding_of(grant),
+        holding=None if grant is None else grant.holding,
     )
     live = world.jobs.put_record(record)
     if grant is not None:

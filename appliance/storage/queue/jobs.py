@@ -15,6 +15,7 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase, may_follow
 from appliance.core.cluster.records import (
     MAX_LABELS,
+    NO_HOLDING,
     EventRecord,
     Holding,
     JobRecord,
@@ -195,9 +196,9 @@ class JobRepository:
         cause = cause_of(message)
         changes: dict[str, Any] = {"message": cause.line, "detail": cause.detail}
         if new is Phase.SCHEDULED:
-            changes |= {"started_at": now, "holding": holding or Holding()}
+            changes |= {"started_at": now, "holding": holding or NO_HOLDING}
         if new is Phase.QUEUED:
-            changes |= {"started_at": None, "service_address": "", "holding": Holding()}
+            changes |= {"started_at": None, "service_address": "", "holding": NO_HOLDING}
         if new.is_terminal:
             changes["ended_at"] = now
         if new is Phase.QUEUED or new.is_terminal:

@@ -8,7 +8,7 @@ import pytest
 from appliance.cluster.node_cores import NodeCores
 from appliance.cluster.node_links import NodeView
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.records import Holding
+from appliance.core.cluster.records import Holding, PodPlacement
 from appliance.core.cluster.requirements import NODE_ROLES, Requirements
 from appliance.core.cluster.swarmx_tree import best_fan_out, swarmx_tree
 from appliance.core.cluster.systems import ClusterDescription, Node, NodeGroup, System
@@ -81,7 +81,8 @@ def test_every_pod_has_a_node_with_its_role():
 
 
 def test_what_the_scheduler_counted_runs_where_it_counted():
-    counted = (("csx-1", "activation", 4, 400, 0), ("input-1", "worker", 2, 10, 0))
+    rows = (("csx-1", "activation", 4, 400, 0), ("input-1", "worker", 2, 10, 0))
+    counted = tuple(map(PodPlacement.of, rows))
     places = place_pods(execute("systemf0", "systemf2", pods=counted), CLUSTER, NODES)
     pairs = [places[f"{role}-{index}"] for role in ("chief", "activation") for index in range(2)]
     assert pairs == ["csx-1"] * 4

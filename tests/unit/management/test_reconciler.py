@@ -115,7 +115,7 @@ def test_a_compile_job_starts_at_once_and_waits_for_memory_only_when_it_asks(tmp
             harness.mailbox.post(Happened(job=job, event=machine.CoordinatorReady()))
         harness.jobs.request_compile(first)
         harness.until(lambda: is_admitted(harness, first))
-        assert harness.jobs.load(first).holding.pods[0][1] == "management"
+        assert harness.jobs.load(first).holding.pods[0].role == "management"
         assert not harness.is_queued(first)
         harness.jobs.request_compile(second)
         # A cycle publishes the order only after the turn that queued the job.

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import PodPlacement
 from appliance.core.cluster.requirements import GroupKind
 from appliance.core.cluster.systems import NodeGroup, System
 from appliance.core.ids import WorkflowId
@@ -13,12 +14,7 @@ from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.cycle import run_cycle, would_start
 from appliance.scheduler.policy import DAY, Policy
 from appliance.scheduler.queue import JobQueue
-from appliance.scheduler.snapshot import (
-    ClusterSnapshot,
-    PodPlacement,
-    SessionQuota,
-    WorkflowReservation,
-)
+from appliance.scheduler.snapshot import ClusterSnapshot, SessionQuota, WorkflowReservation
 from appliance.scheduler.waiting.wait_reasons import Wait, WaitReason
 from tests.support.scheduling import (
     HOUR,
@@ -124,7 +120,7 @@ def test_a_look_into_the_compile_cache_never_queues():
 
 
 def test_looks_hold_nothing_and_are_as_many_as_may_be_at_a_time():
-    looking = replace(held("x"), type=JobType.COMPILE, is_lookup=True)
+    looking = replace(held("x", is_lookup=True), type=JobType.COMPILE)
     quota = SessionQuota(name="job-operator", max_compiles=1)
     snapshot = cluster(
         1,
@@ -142,7 +138,7 @@ def test_looks_hold_nothing_and_are_as_many_as_may_be_at_a_time():
 def test_one_user_does_not_start_all_the_looks_at_once():
     """Twenty compile jobs of one user once started twenty coordinators in one cycle."""
     pod = PodPlacement(node="mgmt", role="management", count=1, **GIB_OF_90)
-    full = cluster(1, replace(held("x"), pods=(pod,)), nodes=(management_node(100),))
+    full = cluster(1, held("x", pods=(pod,)), nodes=(management_node(100),))
     jobs = [
         compile_(f"{user}{n}", sequence=n, memory_gib=67, is_lookup=True, user=user)
         for user in ("ada", "eve")
@@ -173,10 +169,8 @@ def test_drivers_hold_at_most_their_share_of_memory_and_block_nobody():
 
 
 def test_a_driver_waits_for_memory_as_any_job_does():
-    busy = replace(
-        held("x", ends_in=HOUR),
-        pods=(PodPlacement(node="mgmt", role="management", count=1, **GIB_OF_90),),
-    )
+    pod = PodPlacement(node="mgmt", role="management", count=1, **GIB_OF_90)
+    busy = held("x", ends_in=HOUR, pods=(pod,))
     outcome = cycle(cluster(1, busy, nodes=(management_node(100),)), [driver("d", 20)])
     wait = outcome.waits["d"]
     assert (wait.kind, wait.blocking) == (WaitReason.RESOURCES, ("x",))

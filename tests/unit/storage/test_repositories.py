@@ -13,6 +13,7 @@ from appliance.core.cluster.records import (
     EventRecord,
     Holding,
     NewJob,
+    PodPlacement,
     PodRecord,
     Reservation,
     User,
@@ -319,9 +320,8 @@ def test_what_a_job_requires_and_holds_is_kept(state):
         limit_seconds=60.0,
     )
     state.jobs.create(new_job(requirements=wanted))
-    holding = Holding(
-        node_groups=("g0", "g1"), pods=(("m0", "management", 1, 5, 0),), reserved_systems=("s9",)
-    )
+    pod = PodPlacement(node="m0", role="management", count=1, memory_bytes=5, num_cores=0)
+    holding = Holding(node_groups=("g0", "g1"), pods=(pod,), reserved_systems=("s9",))
     move(
         state.jobs, JobId("wsjob-a"), Phase.QUEUED, Phase.SCHEDULED, systems=["s0"], holding=holding
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from appliance.core.cluster.records import Holding, JobRecord, Reservation, User
+from appliance.core.cluster.records import JobRecord, Reservation, User
 from appliance.core.cluster.sessions import SessionRecord
 from appliance.core.cluster.systems import System, SystemState
 from appliance.management.cluster.cluster_model import ClusterFacts
@@ -16,7 +16,6 @@ from appliance.scheduler.snapshot import (
     ClusterSnapshot,
     Grant,
     Maintenance,
-    PodPlacement,
     SessionQuota,
     WorkflowReservation,
 )
@@ -115,12 +114,7 @@ def grant_of(job: JobRecord, estimate: Estimate) -> Grant:
         job=job.id,
         type=job.type,
         systems=job.systems,
-        node_groups=job.holding.node_groups,
-        pods=tuple(
-            PodPlacement(node=node, role=role, count=count, memory_bytes=memory, num_cores=cores)
-            for node, role, count, memory, cores in job.holding.pods
-        ),
-        reserved_systems=job.holding.reserved_systems,
+        holding=job.holding,
         priority=job.priority,
         account=Account(job.session, user_of(job)),
         workflow=job.workflow,
@@ -128,19 +122,6 @@ def grant_of(job: JobRecord, estimate: Estimate) -> Grant:
         estimate=estimate,
         has_time_limit=job.requirements.limit_seconds is not None,
         is_preemptible=job.requirements.is_preemptible,
-        is_lookup=job.holding.is_lookup,
-    )
-
-
-def holding_of(grant: Grant) -> Holding:
-    """Return what a grant has beyond its systems, to be stored."""
-    return Holding(
-        node_groups=grant.node_groups,
-        pods=tuple(
-            (pod.node, pod.role, pod.count, pod.memory_bytes, pod.num_cores) for pod in grant.pods
-        ),
-        reserved_systems=grant.reserved_systems,
-        is_lookup=grant.is_lookup,
     )
 
 
