@@ -59,23 +59,29 @@ class PodPlanner:
             ClusterError: A node that it needs is away.
             NotFoundError: Its request is not kept.
         """
-        facts, nodes = self.model.facts, self.nodes
-        is_driver = job.type is JobType.DRIVER
+        nodes, is_driver = self.nodes, job.type is JobType.DRIVER
         request = JobRequest(message=b"") if is_driver else self._request(job.id)
         pods = plan_pods(
             job,
             self.runtime_dir(job.id),
-            replace(
-                self.pod_environment,
-                cluster_systems=len(facts.systems),
-                memory_nodes=ONE_NODE if is_driver else self._memory_nodes(job),
-                node_cores=nodes.cores() if nodes else {},
-            ),
-            nodes.place(job, facts.description) if nodes else {},
+            self._environment_of(job),
+            nodes.place(job, self.model.facts.description) if nodes else {},
             driver=self.state.driver_specs.take_text(job.id) if is_driver else "",
             trace=request.trace if tracing.is_tracing() else "",
         )
         return PlannedPods(pods=pods, request=request.message)
+
+    def _environment_of(self, job: JobRecord) -> PodEnvironment:
+        """Return what a job's pods need to know; that of a driver needs nothing of the cluster."""
+        nodes, is_driver = self.nodes, job.type is JobType.DRIVER
+        if is_driver and nodes is None:
+            return self.pod_environment
+        return replace(
+            self.pod_environment,
+            cluster_systems=len(self.model.facts.systems),
+            memory_nodes=ONE_NODE if is_driver else self._memory_nodes(job),
+            node_cores=nodes.cores() if nodes else {},
+        )
 
     def _request(self, job: JobId) -> JobRequest:
         """Return the request of a job, whose earlier run, if there was one, is over."""
