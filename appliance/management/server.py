@@ -31,7 +31,7 @@ from appliance.management.rpc.client.lease_beats import Presence
 from appliance.management.services import Services
 from appliance.management.store.own_process import spare_the_collector
 from appliance.management.store.persistent_ports import Ports
-from appliance.management.wiring import Place, Wired, wire
+from appliance.management.wiring import PublicAddresses, Wired, wire
 
 logger = logging.getLogger(__name__)
 
@@ -143,8 +143,10 @@ class _Start:
         inner = self._open_inner_listener(foundation)
         pods = self.open_pods(foundation, self.candidacy, self.closers)
         one_port = _public(options, port) if foundation.tls else ""
-        place = Place(dashboard_root=self.rest.url, one_port=one_port, remote_inner_address=inner)
-        wired = self._wire(foundation, pods, place)
+        addresses = PublicAddresses(
+            dashboard_root=self.rest.url, one_port=one_port, remote_inner_address=inner
+        )
+        wired = self._wire(foundation, pods, addresses)
         services = wired.services
         join_address = await self._let_nodes_join(foundation, pods)
         self._begin(wired, pods)
@@ -178,11 +180,11 @@ class _Start:
         self.stack.callback(listener.close)
         return listener.address
 
-    def _wire(self, foundation: Foundation, pods: PodSide, place: Place) -> Wired:
+    def _wire(self, foundation: Foundation, pods: PodSide, addresses: PublicAddresses) -> Wired:
         self.closers.callback(self._end_pods, pods)
         if pods.kubernetes is not None:
             self.closers.callback(pods.kubernetes.close)
-        wired = wire(foundation, pods, place)
+        wired = wire(foundation, pods, addresses)
         services = wired.services
         self.closers.callback(wired.background.close)
         self.closers.callback(services.logs.close)

@@ -48,7 +48,7 @@ INNER_HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PublicAddresses:
     """Where the appliance is, as others know it.
 
     Attributes:
@@ -81,17 +81,17 @@ class Wired:
     coordinator_watch: CoordinatorWatch
 
 
-def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
+def wire(foundation: Foundation, pods: PodSide, addresses: PublicAddresses) -> Wired:
     """Make management; nothing of it is started yet.
 
     Args:
         foundation: What everything is built on.
         pods: Where pods run.
-        place: Where the appliance is.
+        addresses: Where the appliance is reached.
     """
     state, options, clock = foundation.state, foundation.options, foundation.clock
     model = _make_model(foundation, pods)
-    services = _make_services(foundation, pods, place, model)
+    services = _make_services(foundation, pods, addresses, model)
     background = BackgroundServices(
         state,
         data_dir=options.data_dir,
@@ -101,7 +101,7 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
         page_of=services.jobs.dashboard,
     )
     planner = PodPlanner(
-        pod_environment=_pod_environment(foundation, pods, place),
+        pod_environment=_pod_environment(foundation, pods, addresses),
         state=state,
         model=model,
         addresses=foundation.addresses,
@@ -161,13 +161,13 @@ def _make_model(foundation: Foundation, pods: PodSide) -> ClusterModel:
 
 
 def _make_services(
-    foundation: Foundation, pods: PodSide, place: Place, model: ClusterModel
+    foundation: Foundation, pods: PodSide, addresses: PublicAddresses, model: ClusterModel
 ) -> Services:
     state, mailbox, clock = foundation.state, foundation.mailbox, foundation.clock
     options, access = foundation.options, foundation.access
     sessions = SessionService(state, model)
     drivers = _make_drivers(foundation, pods, model, sessions)
-    jobs = _make_jobs(foundation, pods, place)
+    jobs = _make_jobs(foundation, pods, addresses)
     inventory = Inventory(state, model, pods.nodes)
     exports = LogExports(
         state, options.data_dir / "exports", clock, compile_root=options.compile_root
@@ -213,7 +213,7 @@ def _make_services(
         ),
         collector=ApplianceCollector(state, inventory, clock),
         estimates=Estimates(),
-        single_sign_on=_make_single_sign_on(foundation, place),
+        single_sign_on=_make_single_sign_on(foundation, addresses),
     )
 
 
@@ -238,20 +238,20 @@ def _writing(mailbox: Mailbox) -> WriteBatched:
     return lambda write, committed: mailbox.post(Write(write=write, committed=committed))
 
 
-def _make_single_sign_on(foundation: Foundation, place: Place) -> SingleSignOn | None:
+def _make_single_sign_on(foundation: Foundation, addresses: PublicAddresses) -> SingleSignOn | None:
     file = foundation.options.trust.oidc
-    root = f"https://{place.one_port}"  # tokens need TLS, and so there is one port
+    root = f"https://{addresses.one_port}"  # tokens need TLS, and so there is one port
     return open_single_sign_on(file, root, foundation.access, foundation.clock) if file else None
 
 
-def _make_jobs(foundation: Foundation, pods: PodSide, place: Place) -> JobService:
+def _make_jobs(foundation: Foundation, pods: PodSide, addresses: PublicAddresses) -> JobService:
     return JobService(
         foundation.state,
         foundation.mailbox,
-        f"https://{place.one_port}" if place.one_port else place.dashboard_root,
+        f"https://{addresses.one_port}" if addresses.one_port else addresses.dashboard_root,
         compile_root=foundation.options.compile_root,
         watch=foundation.watch,
-        shared_address=place.one_port,
+        shared_address=addresses.one_port,
         namespace_of=pods.namespace_of,
     )
 
@@ -277,13 +277,15 @@ def _log_limits(keeping: KeepingOptions) -> LogLimits:
     )
 
 
-def _pod_environment(foundation: Foundation, pods: PodSide, place: Place) -> PodEnvironment:
+def _pod_environment(
+    foundation: Foundation, pods: PodSide, addresses: PublicAddresses
+) -> PodEnvironment:
     """Return what pods need to know of the appliance, all but what the cluster says."""
     options, tls = foundation.options, foundation.tls
     is_on_kubernetes = pods.kubernetes is not None
     return PodEnvironment(
-        management_address=place.remote_inner_address or foundation.inner_address,
-        is_remote=bool(place.remote_inner_address),
+        management_address=addresses.remote_inner_address or foundation.inner_address,
+        is_remote=bool(addresses.remote_inner_address),
         has_pod_limits=is_on_kubernetes,
         compile_root=options.compile_root,
         machine_code=options.compile_root.parent / "machine-code",

@@ -5,7 +5,7 @@ import logging
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -329,12 +329,15 @@ class DriverService:
     def check_place(self, user: User) -> None:
         """Raise `ConflictError` while a user may not have another driver."""
         with self._lock:
-            known = self._state.jobs.unfinished_drivers(user.uid) | self._arriving.get(
-                user.uid, set()
-            )
-            self._check_count(user, len(known), wanted=1)
+            self._check_count(user, self._counted(user), wanted=1)
 
-    def _check_count(self, user: User, count: int, *, wanted: int) -> None:
+    def _counted(self, user: User) -> Set[JobId]:
+        """Return a user's drivers that have not ended, and those that are about to be committed."""
+        arriving = self._arriving.get(user.uid, set())
+        return self._state.jobs.unfinished_drivers(user.uid) | arriving
+
+    def _check_count(self, user: User, counted: Set[JobId], *, wanted: int) -> None:
+        count = len(counted)
         if count + wanted > self._max_drivers:
             more = f", and {wanted} more are asked for" if wanted > 1 else ""
             raise ConflictError(
@@ -346,14 +349,13 @@ class DriverService:
     def _take_places(self, jobs: Sequence[JobId], user: User) -> None:
         """Count drivers that are about to be committed, or refuse all if they are too many."""
         with self._lock:
-            mine = self._arriving[user.uid]
-            known = self._state.jobs.unfinished_drivers(user.uid) | mine
-            for job in known & set(jobs):
+            counted = self._counted(user)
+            for job in counted & set(jobs):
                 raise ClusterError(
                     f"Run {job} is being taken in already.", hint="Look at it, and wait."
                 )
-            self._check_count(user, len(known), wanted=len(jobs))
-            mine.update(jobs)
+            self._check_count(user, counted, wanted=len(jobs))
+            self._arriving[user.uid].update(jobs)
 
     def _give_place(self, job: JobId, user: User) -> None:
         """Stop counting a driver that is committed, and counted as such, or never will be."""
