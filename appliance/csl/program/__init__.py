@@ -88,6 +88,7 @@ from appliance.csl.program.operations import (
 )
 from appliance.csl.program.placement import (
     NO_CODE,
+    NOWHERE,
     ColorConfiguration,
     Direction,
     Filter,
@@ -128,6 +129,7 @@ __all__ = [
     "I64",
     "INTRINSICS",
     "MEMORY_BYTES",
+    "NOWHERE",
     "NO_CODE",
     "POINTER",
     "U8",

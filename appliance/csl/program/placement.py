@@ -25,9 +25,16 @@ class Direction(StrEnum):
 _ORDER = ("WEST", "EAST", "SOUTH", "NORTH", "RAMP")
 
 
+NOWHERE = 1 << len(_ORDER)
+"""Bits of a side of a switch position that is given, and empty."""
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchPosition:
-    """Position 1, 2 or 3 of a switch: bits of a side that it changes, 0 for unchanged."""
+    """Position 1, 2 or 3 of a switch: bits of a side that it changes, 0 for unchanged.
+
+    `NOWHERE` changes a side to no direction at all.
+    """
 
     rx: int
     tx: int

@@ -58,6 +58,9 @@ static void add_move(Machine *m, u32 pe, u32 source, u32 color, u32 index) {
     m->move_list[m->num_moves++] = (Move){.pe = pe, .source = (u8)source, .color = (u8)color, .index = (u8)index};
 }
 
+/* A route from nowhere to nowhere keeps what it has; one to nowhere drops it. */
+INLINE int is_closed(const Route *r) { return !(r->rx | r->tx); }
+
 static void decide_buffers(Machine *m, Pe *pe, u32 *used) {
     const u64 around = (u64)pe->buffered | (u64)pe->buffered << NUM_COLORS;
     for (u32 k = pe->next_color; around >> k; k++) {
@@ -65,7 +68,7 @@ static void decide_buffers(Machine *m, Pe *pe, u32 *used) {
         if (k >= pe->next_color + NUM_COLORS) return;
         const u32 color = k >= NUM_COLORS ? k - NUM_COLORS : k;
         const Route *r = find_route(pe, color);
-        if (r->config.teardown || !r->tx || (r->tx & *used)) continue;
+        if (r->config.teardown || is_closed(r) || (r->tx & *used)) continue;
         const Entry *e = r->buffer;
         int can = 1;
         for (u32 ports = r->tx & 15; ports && can; ports &= ports - 1) {

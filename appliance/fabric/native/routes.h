@@ -27,6 +27,9 @@ static void wake_around(Machine *m, Pe *pe) {
     }
 }
 
+/* What is beyond these bits of a side of a switch position only says that the side is given. */
+enum { ALL_PORTS = 31 };
+
 /* A position changes one side (WSE-3: or both); the other stays as the position before left it. */
 static void select_position(Route *r) {
     const ColorConfig *c = &r->config;
@@ -34,8 +37,8 @@ static void select_position(Route *r) {
     r->tx = c->tx;
     for (u32 k = 1; k <= c->position; k++) {
         if (!(c->valid >> k & 1)) continue;
-        if (c->rx1[k]) r->rx = c->rx1[k];
-        if (c->tx1[k]) r->tx = c->tx1[k];
+        if (c->rx1[k]) r->rx = c->rx1[k] & ALL_PORTS;
+        if (c->tx1[k]) r->tx = c->tx1[k] & ALL_PORTS;
     }
 }
 

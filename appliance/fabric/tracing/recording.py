@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.csl.program import CodeClass, ColorConfiguration, Program
+from appliance.csl.program import NOWHERE, CodeClass, ColorConfiguration, Program
 from appliance.fabric.bytecode import TRACE_EVENT, TraceKind
 from appliance.fabric.errors import Waiting
 from appliance.fabric.loading import LoadedProgram
@@ -110,7 +110,9 @@ def _route(color: ColorConfiguration) -> dict[str, Any]:
         "color": color.color,
         "rx": color.rx,
         "tx": color.tx,
-        "positions": [[each.rx, each.tx] for each in color.positions if each.valid],
+        "positions": [
+            [each.rx & ~NOWHERE, each.tx & ~NOWHERE] for each in color.positions if each.valid
+        ],
     }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appliance.csl.program import (
+    NOWHERE,
     Address,
     Assert,
     Binary,
@@ -250,7 +251,7 @@ RULES: dict[type, dict[str, Rule]] = {
         "memory_end": Between(0, _MEMORY),
     },
     # --- placement
-    SwitchPosition: {"rx": _PORTS, "tx": _PORTS},
+    SwitchPosition: {"rx": Between(0, NOWHERE), "tx": Between(0, NOWHERE)},
     Filter: {
         "kind": _one("counter", "sparse_counter", "range"),
         **dict.fromkeys(("init_counter", "max_counter", "limit1", "limit2"), _COUNTER),

@@ -1,6 +1,6 @@
 """The table of the language: every statement of the reference with a program."""
 
-from tests.support.csl_coverage import builtins, libraries, programs, types, vectors
+from tests.support.csl_coverage import builtins, libraries, programs, routes, types, vectors
 from tests.support.csl_coverage.rows import Row, expected_of, result_of
 
 ROWS: tuple[Row, ...] = (
@@ -9,6 +9,7 @@ ROWS: tuple[Row, ...] = (
     *builtins.ROWS,
     *vectors.ROWS,
     *programs.ROWS,
+    *routes.ROWS,
     *libraries.ROWS,
 )
 

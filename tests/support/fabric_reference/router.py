@@ -6,13 +6,14 @@
 * What is decided in a cycle rests on what buffers held when the cycle began.
 * A control wavelet leaves by the route that it found; then its first command takes effect here. A
   wavelet that may change the route lets nothing of its color in behind it until it has left.
-* A color in teardown neither takes nor sends.
+* A color in teardown neither takes nor sends. A route to nowhere drops what it takes; one from
+  nowhere to nowhere keeps what it has.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from appliance.csl.program import ColorConfiguration, Direction, SwitchPosition
+from appliance.csl.program import NOWHERE, ColorConfiguration, Direction, SwitchPosition
 from tests.support.fabric_reference.filters import FilterState
 from tests.support.fabric_reference.wavelets import (
     Command,
@@ -86,7 +87,7 @@ class Route:
         bits = sides[0]
         for number in range(1, self.position + 1):
             if number in self.valid and sides.get(number):
-                bits = sides[number]
+                bits = sides[number] & ~NOWHERE
         return bits
 
     @property
@@ -257,7 +258,7 @@ class Router:
         return (route.color - self.next_color) % NUM_COLORS
 
     def _can_leave(self, route: Route) -> bool:
-        if route.is_torn_down or not route.tx:
+        if route.is_torn_down or not (route.rx or route.tx):
             return False
         links = all(
             self._neighbour_takes(route.color, port) for port in PORTS if route.tx & port.bit

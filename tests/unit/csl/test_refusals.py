@@ -2,7 +2,13 @@
 
 import pytest
 
-from tests.support.csl import check_error, check_error_in, check_right
+from tests.support.csl import (
+    LAYOUT,
+    check_error,
+    check_error_in,
+    check_right,
+    check_warning_in,
+)
 
 FIELDS = ".{ .routes = .{ .rx = .{RAMP}, .tx = .{EAST} } }"
 TASK = "task t() void {}\n"
@@ -25,7 +31,7 @@ def test_what_memcpy_takes_is_refused_in_a_program_with_memcpy_alone(code: str, 
     check_right(f"{TASK}comptime {{ {code.replace('$$', '')} }}\n")
 
 
-def test_input_queue_1_output_queue_0_and_microthread_0_are_memcpys_on_wse3() -> None:
+def test_input_queue_1_and_output_queue_0_are_memcpys_on_wse3_and_microthread_0_is_shared() -> None:
     output = (
         "comptime { @initialize_queue($$@get_output_queue(0), .{ .color = @get_color(1) }); }\n"
     )
@@ -42,7 +48,8 @@ comptime {
   @initialize_queue(@get_output_queue(2), .{ .color = @get_color(1) });
 }
 """
-    check_error(operation, "microthread 0 is reserved", memcpy=True, architecture="wse3")
+    files = {"layout.csl": LAYOUT, "pe.csl": operation}
+    check_warning_in(files, "microthread 0 is used by memcpy", memcpy=True, architecture="wse3")
 
 
 def test_the_layout_configures_no_color_of_memcpy() -> None:

@@ -10,7 +10,7 @@ from appliance.csl.builtins.registry import (
     tile_world,
 )
 from appliance.csl.program.code import Handler
-from appliance.csl.program.placement import ColorConfiguration, Filter, SwitchPosition
+from appliance.csl.program.placement import NOWHERE, ColorConfiguration, Filter, SwitchPosition
 from appliance.csl.semantics.context.frames import Frame, FunctionValue
 from appliance.csl.semantics.expressions.evaluate import is_integer
 from appliance.csl.semantics.values import types as t
@@ -164,8 +164,8 @@ def _position(value: Const | None, node: tree.Node, frame: Frame) -> SwitchPosit
         return SwitchPosition(rx=0, tx=0, valid=False)
     rx_value, tx_value = settings.take_known("rx"), settings.take_known("tx")
     settings.finish(("rx", "tx", "invalid"))
-    rx = 0 if rx_value is None else directions(rx_value, node, frame, "rx")
-    tx = 0 if tx_value is None else directions(tx_value, node, frame, "tx")
+    rx = 0 if rx_value is None else directions(rx_value, node, frame, "rx") or NOWHERE
+    tx = 0 if tx_value is None else directions(tx_value, node, frame, "tx") or NOWHERE
     return _changed(rx, tx, node, frame)
 
 

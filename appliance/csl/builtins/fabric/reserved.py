@@ -35,11 +35,16 @@ def check_free_queue(number: int, node: tree.Node, frame: Frame, *, output: bool
 
 
 def check_free_microthread(number: int, node: tree.Node, frame: Frame) -> None:
-    """Refuse to run an operation on the microthread of memcpy."""
-    if number == 0:
-        _refuse("microthread 0", node, frame)
+    """Warn of an operation on the microthread of memcpy, which public programs share with it."""
+    if number == 0 and _is_shared(frame):
+        frame.warn(node, "microthread 0 is used by memcpy too; take another")
 
 
 def _refuse(what: str, node: tree.Node, frame: Frame) -> None:
-    if frame.world.session.options.memcpy and not frame.module.unit.is_library:
+    if _is_shared(frame):
         frame.fail(node, f"{what} is reserved by memcpy; take another")
+
+
+def _is_shared(frame: Frame) -> bool:
+    """Whether the program of a module shares its PEs with memcpy."""
+    return frame.world.session.options.memcpy and not frame.module.unit.is_library

@@ -1,0 +1,71 @@
+"""Routes and switch positions."""
+
+from tests.support.csl_coverage.rows import LAYOUT, Row
+
+_CONFIGURE = "@set_color_config(0, 0, @get_color(4), {});\n  @export_name(\"out\""
+_TOP = """
+const control = @import_module("<control>");
+const c = @get_color(4);
+const oq = @get_output_queue(3);
+const iq = @get_input_queue(2);
+const to = @get_dsd(fabout_dsd, .{ .fabric_color = c, .extent = 1, .output_queue = oq });
+const command = @get_dsd(fabout_dsd, .{ .fabric_color = c, .extent = 1, .output_queue = oq, .control = true });
+const data_id: data_task_id = @get_data_task_id(if (@is_arch("wse2")) c else iq);
+task receive(x: u32) void { out[0] += @as(i32, x); out[1] += 1; }
+comptime {
+  @bind_data_task(receive, data_id);
+  @initialize_queue(iq, .{ .color = c });
+  @initialize_queue(oq, if (@is_arch("wse3")) .{ .color = c } else .{});
+}
+fn advance() void { @mov32(command, control.encode_single_payload(control.opcode.SWITCH_ADV, true, {}, 0)); }
+"""  # noqa: E501 - CSL
+
+
+def _row(
+    says: str, configuration: str, body: str, out: tuple[int, ...], *architectures: str
+) -> Row:
+    layout = LAYOUT.replace('@export_name("out"', _CONFIGURE.format(configuration), 1)
+    return Row(
+        page="routes",
+        says=says,
+        top=_TOP,
+        body=body,
+        out=out,
+        architectures=architectures or ("wse2", "wse3"),
+        files={"layout.csl": layout},
+    )
+
+
+_AWAY = "for (@range(u16, 20)) |i| @mov32(to, 1);"
+_RING = ".ring_mode = true, .pop_mode = .{ .always_pop = true } }"
+ROWS = (
+    _row(
+        "what is sent to nowhere is dropped, and the operation ends",
+        ".{ .routes = .{ .rx = .{ RAMP }, .tx = .{} } }",
+        f"{_AWAY} out[2] = 9;",
+        (0, 0, 9),
+    ),
+    _row(
+        "a switch position changes the output to nowhere, and a command there acts",
+        ".{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } }, .switches = .{ .pos1 = .{ .tx = .{} }, "
+        + _RING
+        + " }",
+        f"@mov32(to, 5); advance(); {_AWAY} advance(); @mov32(to, 7); out[2] = 9;",
+        (12, 2, 9),
+    ),
+    _row(
+        "a switch position of both sides has no output",
+        ".{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } }, "
+        ".switches = .{ .pos1 = .{ .rx = RAMP, .tx = .{} }, " + _RING + " }",
+        f"@mov32(to, 5); advance(); {_AWAY} advance(); @mov32(to, 7); out[2] = 9;",
+        (12, 2, 9),
+        "wse3",
+    ),
+    _row(
+        "a side that a switch position does not name stays",
+        ".{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } }, .switches = .{ .pos1 = .{ .rx = RAMP }, "
+        ".current_switch_pos = 1, " + _RING + " }",
+        "@mov32(to, 5); @mov32(to, 7); out[2] = 9;",
+        (12, 2, 9),
+    ),
+)
