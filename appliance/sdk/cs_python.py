@@ -19,6 +19,12 @@ SYSTEM_VARIABLE = "WSC_SDK_SYSTEM"
 SAVED_PATH = "WSC_CS_PYTHON_PATH"
 """Variable with the path as it was, for `sitecustomize`."""
 
+TRACEBACK_OPTION = "--traceback"
+"""The first argument of who wants our own lines too before an error."""
+
+TRACEBACK_VARIABLE = "WSC_CS_PYTHON_TRACEBACK"
+"""Variable that tells `sitecustomize` so."""
+
 
 def main() -> int:
     """Become Python; returns only if that is not possible."""
@@ -28,14 +34,17 @@ def main() -> int:
     except (HostPackagesError, OSError) as error:
         sys.stderr.write(f"cs_python: error: {error}\n")
         return 2
+    arguments = sys.argv[1:]
+    wants_traceback = arguments[:1] == [TRACEBACK_OPTION]
     parts = (str(HOST_MODULES), str(packages or ""), before)
     environment = {
         **os.environ,
         SAVED_PATH: before,
         "PYTHONPATH": os.pathsep.join(part for part in parts if part),
+        **({TRACEBACK_VARIABLE: "1"} if wants_traceback else {}),
     }
     try:
-        os.execve(sys.executable, [sys.executable, *sys.argv[1:]], environment)
+        os.execve(sys.executable, [sys.executable, *arguments[wants_traceback:]], environment)
     except OSError as error:
         sys.stderr.write(f"cs_python: error: {sys.executable} cannot be run: {error}.\n")
     return 126

@@ -1,8 +1,9 @@
+# ruff: noqa: E501 - rows of a table
 """Routes and switch positions."""
 
 from tests.support.csl_coverage.rows import LAYOUT, Row
 
-_CONFIGURE = "@set_color_config(0, 0, @get_color(4), {});\n  @export_name(\"out\""
+_CONFIGURE = '@set_color_config(0, 0, @get_color(4), {});\n  @export_name("out"'
 _TOP = """
 const control = @import_module("<control>");
 const c = @get_color(4);
@@ -18,7 +19,7 @@ comptime {
   @initialize_queue(oq, if (@is_arch("wse3")) .{ .color = c } else .{});
 }
 fn advance() void { @mov32(command, control.encode_single_payload(control.opcode.SWITCH_ADV, true, {}, 0)); }
-"""  # noqa: E501 - CSL
+"""
 
 
 def _row(

@@ -76,6 +76,38 @@ def test_no_module_of_the_host_side_imports_torch_or_grpc():
     assert run("-c", code).stdout == "[]\n"
 
 
+MISSING = """
+from cerebras.sdk.runtime.sdkruntimepybind import SdkRuntime
+def begin():
+    return SdkRuntime("missing")
+begin()
+"""
+
+
+def test_an_error_of_ours_shows_only_the_lines_of_the_program(tmp_path):
+    program = tmp_path / "run.py"
+    program.write_text(MISSING)
+    lines = run(str(program)).stderr.splitlines()
+    places = [line.split(", ", 1)[1] for line in lines if line.startswith("  File")]
+    assert places == ["line 5, in <module>", "line 4, in begin"]
+    assert lines[-1].startswith("RuntimeError: ")
+    assert str(Path(cs_python.__file__).parent) not in "\n".join(lines[:-1])
+
+
+def test_traceback_shows_our_lines_too_and_is_no_argument_of_the_program(tmp_path):
+    program = tmp_path / "run.py"
+    program.write_text(f"import sys; print(sys.argv[1:])\n{MISSING}")
+    done = run("--traceback", str(program), "--traceback")
+    assert done.stdout == "['--traceback']\n"
+    assert str(Path(cs_python.__file__).parent) in done.stderr
+
+
+def test_an_error_of_the_program_is_told_as_by_python(tmp_path):
+    program = tmp_path / "run.py"
+    program.write_text("def f():\n    return {}['x']\nf()\n")
+    assert run(str(program)).stderr.splitlines()[-1] == "KeyError: 'x'"
+
+
 CLOCK = """
 import numpy
 low, middle, high = numpy.array([5, 1, 0], numpy.uint16)
