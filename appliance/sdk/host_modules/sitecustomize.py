@@ -43,7 +43,7 @@ def _num_own_frames(trace: TracebackType | None) -> int:
 
 
 def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an error; of one of the package's only where the program called it, and what it says."""
+    """Print an error; of one of ours only where the program called us, and what it says."""
     if not kind.__module__.startswith("appliance."):
         sys.__excepthook__(kind, error, trace)
         return
