@@ -490,10 +490,10 @@ jump: {
     DISPATCH;
 }
 memory_fault:
-    if (fault_b == 2 && !(fault_a & 1) && is_route_register(m, fault_a >> 1)) {
+    if (fault_b == 2 && !(fault_a & 1) && is_register(m, fault_a >> 1)) {
         if (n != (u64)(i64)i->cost) LEAVE; /* others see it: in its own cycle */
         const int write = i->op == OP_STORE_16 || i->op == OP_INDEX_STORE_16;
-        const u32 value = route_register(m, pe, fault_a >> 1, write, (u32)R[i->a] & 0xffff);
+        const u32 value = access_register(m, pe, fault_a >> 1, write, (u32)R[i->a] & 0xffff);
         const int is_signed = i->op == OP_LOAD_I16 || i->op == OP_INDEX_LOAD_I16;
         if (!write) R[i->a] = extend(value, 16, is_signed);
         NEXT;

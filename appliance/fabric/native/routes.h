@@ -131,17 +131,34 @@ static int passes_filter(Filter *filter, u32 data, int control) {
     return !drop;
 }
 
-/* --- configuration registers of colors (WSE-2): one word each, at ROUTE_REGISTERS and SWITCH_REGISTERS
+/* --- configuration registers (WSE-2): of colors one word each, at ROUTE_REGISTERS and SWITCH_REGISTERS
  *
  * Routes: bits 4-0 where a wavelet goes (west, east, south, north, ramp), 9-5 where it comes from,
  * 10 and 11 color swap, 13-12 when a command is popped, 14 whether the color is in teardown.
  * Switch: 14-13 its position, 12 ring mode; four bits for each of positions 3, 2 and 1: whether it
  * changes the input, and the direction, 5 for a position that is not valid.
+ *
+ * At QUEUE_REGISTERS one word for each input queue: bits 9-8 the priority of what reads it, 0 low, 1
+ * medium, 2 and 3 high. A write counts for operations under way too.
  */
 enum { INVALID_POSITION = 5 };
 
-INLINE int is_route_register(const Machine *m, u32 word) {
-    return !m->is_wse3 && (word - ROUTE_REGISTERS < NUM_COLORS || word - SWITCH_REGISTERS < NUM_COLORS);
+INLINE int is_register(const Machine *m, u32 word) {
+    return !m->is_wse3 && (word - ROUTE_REGISTERS < NUM_COLORS || word - SWITCH_REGISTERS < NUM_COLORS ||
+                           word - QUEUE_REGISTERS < NUM_QUEUES);
+}
+
+static u32 queue_register(Pe *pe, u32 number, int write, u32 value) {
+    Queue *q = pe->inputs + number;
+    if (write) {
+        q->priority = (u8)((value >> 8 & 3) == 3 ? 3 : 1 + (value >> 8 & 3));
+        for (u32 k = 0; k < NUM_THREADS; k++)
+            for (u32 c = 0; c < 3 && pe->threads[k].is_active; c++) {
+                const Cursor *cursor = pe->threads[k].cursors + c;
+                if (cursor->kind == DSD_FABRIC_IN && cursor->queue == number) pe->threads[k].priority = q->priority;
+            }
+    }
+    return (q->priority ? q->priority - 1u : 1u) << 8;
 }
 
 static u32 read_switch(const ColorConfig *c) {
@@ -196,6 +213,11 @@ static u32 route_register(Machine *m, Pe *pe, u32 word, int write, u32 value) {
         wake_around(m, pe);
     }
     return is_switch ? read_switch(c) : read_route(c);
+}
+
+static u32 access_register(Machine *m, Pe *pe, u32 word, int write, u32 value) {
+    const u32 queue = word - QUEUE_REGISTERS;
+    return queue < NUM_QUEUES ? queue_register(pe, queue, write, value) : route_register(m, pe, word, write, value);
 }
 
 #endif

@@ -171,7 +171,7 @@ static u64 serve_queue(Machine *m, Pe *pe, u32 number, const u64 *a) {
 }
 
 static u64 configuration(Machine *m, Pe *pe, u32 address, int write, u32 value) {
-    if (is_route_register(m, address)) return route_register(m, pe, address, write, value);
+    if (is_register(m, address)) return access_register(m, pe, address, write, value);
     fail(m, pe, FAULT_NO_REGISTER, pe->pc, address, 0);
     return 0;
 }

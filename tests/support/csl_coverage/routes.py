@@ -69,4 +69,13 @@ ROWS = (
         "@mov32(to, 5); @mov32(to, 7); out[2] = 9;",
         (12, 2, 9),
     ),
+    Row(
+        page="routes",
+        says="the priority of an input queue is a register",
+        top="const address: u16 = 0x7f5a * 2;",
+        body="out[0] = @bitcast(*u16, address).*; @bitcast(*u16, address).* |= 0x200;"
+        " out[1] = @bitcast(*u16, address).*; @set_config(0x7f5a, 0); out[2] = @get_config(0x7f5a);",
+        out=(0x100, 0x200, 0),
+        architectures=("wse2",),
+    ),
 )

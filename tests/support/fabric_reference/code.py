@@ -114,10 +114,10 @@ class Runner:
             address += frame[i.c] * width
         address &= 0xFFFF
         is_store, signed = "STORE" in name, "_I" in name.removeprefix("INDEX")
-        if width == 2 and self.services.is_route_register(address / 2):
+        if width == 2 and self.services.is_register(address / 2):
             self._wait_for_own_cycle()
             value = frame[i.a] & 0xFFFF if is_store else None
-            found = self.services.route_register(address // 2, value)
+            found = self.services.access_register(address // 2, value)
             frame[i.a] = frame[i.a] if is_store else extend(found, 16, signed=signed)
         elif is_store:
             memory.write(address, width, frame[i.a])

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from appliance.csl.program import SwitchPosition
+from tests.support.fabric_reference.operands import Kind
 from tests.support.fabric_reference.router import NUM_COLORS, Fault, Route, Router
 from tests.support.fabric_reference.threads import Threads
 
-ROUTE_REGISTERS, SWITCH_REGISTERS = 0x7F20, 0x7F40
+ROUTE_REGISTERS, SWITCH_REGISTERS, QUEUE_REGISTERS = 0x7F20, 0x7F40, 0x7F58
 _POP_MODES = ("no_pop", "always_pop", "pop_on_advance", "pop_on_advance_nop")
 
 
@@ -67,16 +68,32 @@ class Services:
         self.num_unblocked += 1
 
     def _configuration(self, address: int, value: int | None) -> int:
-        if not self.is_route_register(address):
+        if not self.is_register(address):
             raise Fault("NO_REGISTER", self.router.number)
-        return self.route_register(address, value)
+        return self.access_register(address, value)
 
-    def is_route_register(self, word: float) -> bool:
-        """Say whether a word address is that of a color's route or switch; on WSE-2 alone."""
-        firsts = (ROUTE_REGISTERS, SWITCH_REGISTERS)
-        return not self.threads.is_wse3 and any(
-            word - first in range(NUM_COLORS) for first in firsts
+    def is_register(self, word: float) -> bool:
+        """Say whether a word address is that of a color or an input queue; on WSE-2 alone."""
+        is_color = any(
+            word - first in range(NUM_COLORS) for first in (ROUTE_REGISTERS, SWITCH_REGISTERS)
         )
+        return not self.threads.is_wse3 and (is_color or word - QUEUE_REGISTERS in range(8))
+
+    def access_register(self, word: int, value: int | None) -> int:
+        """Write a register unless `value` is None; return what it holds."""
+        if word >= QUEUE_REGISTERS:
+            return self.queue_register(word - QUEUE_REGISTERS, value)
+        return self.route_register(word, value)
+
+    def queue_register(self, number: int, value: int | None) -> int:
+        """Write the priority of what reads an input queue; return it, in bits 9 and 8."""
+        queue = self.router.inputs[number]
+        if value is not None:
+            queue.priority = min(3, 1 + (value >> 8 & 3))
+            for thread in self.threads.running.values():
+                if any(c.kind is Kind.FABRIC_IN and c.queue == number for c in thread.operands):
+                    thread.priority = queue.priority
+        return ((queue.priority or 2) - 1) << 8
 
     def route_register(self, word: int, value: int | None) -> int:
         """Write a register of a color unless `value` is None; return what it holds."""
