@@ -12,6 +12,9 @@ from tests.support.csl import (
 
 FIELDS = ".{ .routes = .{ .rx = .{RAMP}, .tx = .{EAST} } }"
 TASK = "task t() void {}\n"
+MEMCPY = 'const sys = @import_module("<memcpy/memcpy>", .{});\n'
+"""PEs that the host reaches."""
+
 
 
 @pytest.mark.parametrize(
@@ -26,18 +29,36 @@ TASK = "task t() void {}\n"
         ("@initialize_queue($$@get_input_queue(0), .{ .color = @get_color(1) });", "input queue 0"),
     ],
 )  # fmt: skip
-def test_what_memcpy_takes_is_refused_in_a_program_with_memcpy_alone(code: str, text: str) -> None:
-    check_error(f"{TASK}comptime {{ {code} }}\n", text, memcpy=True)
-    check_right(f"{TASK}comptime {{ {code.replace('$$', '')} }}\n")
+def test_what_memcpy_takes_is_refused_where_the_program_has_memcpy(code: str, text: str) -> None:
+    source = f"{TASK}{MEMCPY}comptime {{ {code} sys.unblock_cmd_stream; }}\n"
+    check_error(source, text, memcpy=True)
+    check_right(source.replace("$$", ""))
+
+
+def test_pes_without_memcpy_have_all_but_its_colors() -> None:
+    code = """
+comptime {
+  @bind_local_task(t, @get_local_task_id(27));
+  @bind_control_task(t, @get_control_task_id(33));
+  @initialize_queue(@get_input_queue(0), .{ .color = @get_color(1) });
+}
+"""
+    check_right(f"{TASK}{code}", memcpy=True)
+    color = f"comptime {{ @set_local_color_config($$@get_color(21), {FIELDS}); }}"
+    check_error(color, "color 21 is reserved", memcpy=True)
 
 
 def test_input_queue_1_and_output_queue_0_are_memcpys_on_wse3_and_microthread_0_is_shared() -> None:
     output = (
+        f"{MEMCPY}comptime {{ sys.unblock_cmd_stream; }}\n"
         "comptime { @initialize_queue($$@get_output_queue(0), .{ .color = @get_color(1) }); }\n"
     )
     check_error(output, "output queue 0 is reserved", memcpy=True, architecture="wse3")
     check_right(output.replace("$$", ""), memcpy=True)
-    queue = "comptime { @initialize_queue($$@get_input_queue(1), .{ .color = @get_color(1) }); }\n"
+    queue = (
+        f"{MEMCPY}comptime {{ sys.unblock_cmd_stream; }}\n"
+        "comptime { @initialize_queue($$@get_input_queue(1), .{ .color = @get_color(1) }); }\n"
+    )
     check_error(queue, "input queue 1 is reserved", memcpy=True, architecture="wse3")
     check_right(queue.replace("$$", ""), memcpy=True)
     operation = """

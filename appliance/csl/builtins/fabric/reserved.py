@@ -1,11 +1,13 @@
 """What memcpy takes for itself: colors, task ids, queues and a microthread.
 
-A program that is connected to its host by memcpy shares each PE with it. Source: the color maps of
-the SDK's tutorials, and its tensor-streaming guide.
+A program that is connected to its host by memcpy shares each PE that imports <memcpy/memcpy> with
+it; its colors cross the others too. Source: the color maps of the SDK's tutorials, and its
+tensor-streaming guide.
 """
 
 from appliance.csl.program.operations import TargetKind
 from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.results.tile import TileWorld
 from appliance.csl.syntax import tree
 
 _COLORS = frozenset((21, 22, 23))
@@ -16,9 +18,9 @@ _TASKS = {
 
 
 def check_free_color(number: int, node: tree.Node, frame: Frame) -> None:
-    """Refuse to configure a color of memcpy."""
-    if number in _COLORS:
-        _refuse(f"color {number}", node, frame)
+    """Refuse to configure a color of memcpy, which crosses every PE."""
+    if number in _COLORS and _is_of_a_user(frame):
+        frame.fail(node, f"color {number} is reserved by memcpy; take another")
 
 
 def check_free_task(kind: TargetKind, number: int, node: tree.Node, frame: Frame) -> None:
@@ -36,15 +38,20 @@ def check_free_queue(number: int, node: tree.Node, frame: Frame, *, output: bool
 
 def check_free_microthread(number: int, node: tree.Node, frame: Frame) -> None:
     """Warn of an operation on the microthread of memcpy, which public programs share with it."""
-    if number == 0 and _is_shared(frame):
+    if number == 0 and _is_of_a_user(frame):
         frame.warn(node, "microthread 0 is used by memcpy too; take another")
 
 
 def _refuse(what: str, node: tree.Node, frame: Frame) -> None:
-    if _is_shared(frame):
+    """Refuse it in the layout, and in the code of a PE if that turns out to have memcpy."""
+    if not _is_of_a_user(frame):
+        return
+    if isinstance(frame.world, TileWorld):
+        frame.world.shared_with_memcpy.append((frame, node, what))
+    else:
         frame.fail(node, f"{what} is reserved by memcpy; take another")
 
 
-def _is_shared(frame: Frame) -> bool:
-    """Whether the program of a module shares its PEs with memcpy."""
+def _is_of_a_user(frame: Frame) -> bool:
+    """Whether a module is the program's, and the program is connected to its host by memcpy."""
     return frame.world.session.options.memcpy and not frame.module.unit.is_library

@@ -31,6 +31,9 @@ from appliance.csl.syntax import tree
 MAX_IMPORT_DEPTH = 64
 
 
+MEMCPY = "<memcpy/memcpy>"
+"""The library of PEs that the host reaches."""
+
 STEPS_OF_IMPORT = 1000
 """What an instance of a module costs, in steps: it is kept."""
 
@@ -59,6 +62,8 @@ def _import_module(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
         if not isinstance(declared, tree.Declaration) or declared.kind != "param":
             frame.warn(node, f"module '{full}' has no param '{given}'")
     frame.world.pending.append(module)
+    if full == MEMCPY and isinstance(frame.world, TileWorld):
+        frame.world.has_memcpy = True
     return Const(t.MODULE, module)
 
 

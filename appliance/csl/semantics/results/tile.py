@@ -100,6 +100,10 @@ class TileWorld(World):
         self.control_mask: tuple[Frame, tree.Node] | None = None
         """Where the code sets the mask of control wavelets."""
         self.has_control_transform = False
+        self.has_memcpy = False
+        """Whether the code imports <memcpy/memcpy>."""
+        self.shared_with_memcpy: list[tuple[Frame, tree.Node, str]] = []
+        """What the code uses and memcpy too, if the PE has it."""
         self.next_address = FIRST_ADDRESS
         self._pool: dict[object, GlobalVariable] = {}
         self._symbol_addresses: GlobalVariable | None = None
@@ -264,6 +268,7 @@ class TileWorld(World):
     def finish(self, file: str, parameters: str, root: Scope) -> c.CodeClass:
         """Everything collected, as a code class."""
         self._check_control_mask()
+        self._check_shared_with_memcpy()
         self._fill_symbol_addresses()
         variables = self._variables(root)
         waits = self._waiting()
@@ -298,6 +303,10 @@ class TileWorld(World):
             initial_services=tuple(self.initial_services),
             memory_end=self.next_address,
         )
+
+    def _check_shared_with_memcpy(self) -> None:
+        for frame, node, what in self.shared_with_memcpy if self.has_memcpy else ():
+            frame.error(node, f"{what} is reserved by memcpy; take another")
 
     def _check_control_mask(self) -> None:
         if self.control_mask is not None and self.has_control_transform:
