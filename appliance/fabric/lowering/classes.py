@@ -153,7 +153,7 @@ def _assemble(context: ClassContext, starts: tuple[int, ...], start: int) -> Low
         "functions": _function_table(context, starts),
         "fifos": _fifo_table(source),
         "memory": _memory_image(context),
-        **_task_tables(source),
+        **_task_tables(source, is_wse3=context.architecture == "wse3"),
         "handlers": _handler_table(source),
         "frame": np.array(context.frame.image, dtype=np.uint64),
         "sites": np.array(context.sites, dtype=SITE) if context.sites else np.zeros(1, SITE),
@@ -225,7 +225,7 @@ def _memory_image(context: ClassContext) -> NDArray[np.uint8]:
     return image
 
 
-def _task_tables(source: CodeClass) -> dict[str, NDArray[np.generic]]:
+def _task_tables(source: CodeClass, *, is_wse3: bool) -> dict[str, NDArray[np.generic]]:
     names = ("local_tasks", "data_tasks", "control_tasks")
     tables: dict[str, NDArray[np.generic]] = {
         name: np.full(NUM_TASK_IDS, NONE_32, dtype=np.uint32) for name in names
@@ -236,7 +236,19 @@ def _task_tables(source: CodeClass) -> dict[str, NDArray[np.generic]]:
         tables[f"{task.kind.value}_tasks"][task.id] = task.function
         if task.kind is not TaskKind.LOCAL:
             tables[f"{task.kind.value}_widths"][task.id] = _argument_widths(source, task.function)
+    if not is_wse3:
+        _name_by_control(tables)
     return tables
+
+
+def _name_by_control(tables: dict[str, NDArray[np.generic]]) -> None:
+    """WSE-2: a control wavelet may name any task; data tasks take its low bits as of other data."""
+    control, widths = tables["control_tasks"], tables["control_widths"]
+    for name in ("data", "local"):
+        found = (control == NONE_32) & (tables[f"{name}_tasks"] != NONE_32)
+        control[found] = tables[f"{name}_tasks"][found]
+        if name == "data":
+            widths[found] = tables["data_widths"][found]
 
 
 def _argument_widths(source: CodeClass, number: int) -> int:

@@ -22,10 +22,13 @@ fn advance() void { @mov32(command, control.encode_single_payload(control.opcode
 """
 
 
+def _layout(configuration: str) -> str:
+    return LAYOUT.replace('@export_name("out"', _CONFIGURE.format(configuration), 1)
+
+
 def _row(
     says: str, configuration: str, body: str, out: tuple[int, ...], *architectures: str
 ) -> Row:
-    layout = LAYOUT.replace('@export_name("out"', _CONFIGURE.format(configuration), 1)
     return Row(
         page="routes",
         says=says,
@@ -33,7 +36,7 @@ def _row(
         body=body,
         out=out,
         architectures=architectures or ("wse2", "wse3"),
-        files={"layout.csl": layout},
+        files={"layout.csl": _layout(configuration)},
     )
 
 
@@ -77,5 +80,46 @@ ROWS = (
         " out[1] = @bitcast(*u16, address).*; @set_config(0x7f5a, 0); out[2] = @get_config(0x7f5a);",
         out=(0x100, 0x200, 0),
         architectures=("wse2",),
+    ),
+    Row(
+        page="routes",
+        says="a control wavelet names a data task, which takes its low half",
+        top=_TOP.replace("x: u32", "x: u16"),
+        body="@mov32(command, control.encode_single_payload(control.opcode.NOP, false, "
+        "@get_control_task_id(4), 77)); @mov32(to, 5); out[2] = 9;",
+        out=(82, 2, 9),
+        architectures=("wse2",),
+        files={"layout.csl": _layout(".{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } }")},
+    ),
+    Row(
+        page="routes",
+        says="a control wavelet names a local task",
+        top=_TOP + "task local() void { out[3] += 1; } "
+        "comptime { @bind_local_task(local, @get_local_task_id(12)); }",
+        body="@mov32(command, control.encode_single_payload(control.opcode.NOP, false, "
+        "@get_control_task_id(12), 77)); out[2] = 9;",
+        out=(0, 0, 9, 1),
+        architectures=("wse2",),
+        files={"layout.csl": _layout(".{ .routes = .{ .rx = .{ RAMP }, .tx = .{ RAMP } } }")},
+    ),
+    Row(
+        page="routes",
+        says="streams that are not given are color 32 where the others are colors",
+        top="const h1 = memcpy_params.MEMCPYH2D_1; const h2: color = memcpy_params.MEMCPYH2D_2;",
+        body="out[0] = @get_int(h1); out[1] = @get_int(h2);",
+        out=(5, 32),
+        files={
+            "layout.csl": LAYOUT.replace(
+                ".height = 1 }", ".height = 1, .MEMCPYH2D_1 = @get_color(5) }"
+            )
+        },
+    ),
+    Row(
+        page="routes",
+        says="streams that are not given are nothing where the others are numbers",
+        top="const h2 = memcpy_params.MEMCPYH2D_2;",
+        body="out[0] = if (@type_of(h2) == void) 1 else 0;",
+        out=(1,),
+        files={"layout.csl": LAYOUT.replace(".height = 1 }", ".height = 1, .MEMCPYH2D_1 = 5 }")},
     ),
 )

@@ -16,7 +16,6 @@ MEMCPY = 'const sys = @import_module("<memcpy/memcpy>", .{});\n'
 """PEs that the host reaches."""
 
 
-
 @pytest.mark.parametrize(
     ("code", "text"),
     [
@@ -71,6 +70,17 @@ comptime {
 """
     files = {"layout.csl": LAYOUT, "pe.csl": operation}
     check_warning_in(files, "microthread 0 is used by memcpy", memcpy=True, architecture="wse3")
+
+
+def test_an_operation_on_memcpys_input_queue_is_warned_of_on_wse2() -> None:
+    operation = """
+const d = $$@get_dsd(fabin_dsd, .{ .extent = 1, .fabric_color = @get_color(1), .input_queue = @get_input_queue(0) });
+var x: u32 = 0;
+fn main() void { @mov32(&x, d); }
+comptime { @export_symbol(main); }
+"""  # noqa: E501 - CSL
+    files = {"layout.csl": LAYOUT, "pe.csl": operation}
+    check_warning_in(files, "input queue 0 is used by memcpy too", memcpy=True)
 
 
 def test_the_layout_configures_no_color_of_memcpy() -> None:

@@ -36,6 +36,14 @@ def check_free_queue(number: int, node: tree.Node, frame: Frame, *, output: bool
         _refuse(f"{'output' if output else 'input'} queue {number}", node, frame)
 
 
+def note_queue(number: int, node: tree.Node, frame: Frame, *, output: bool) -> None:
+    """Refuse a DSD on a queue of memcpy; on WSE-2 warn, since programs of SDK 1.2 have some."""
+    if frame.world.session.is_wse3:
+        check_free_queue(number, node, frame, output=output)
+    elif number == 0 and not output and _is_of_a_user(frame):
+        frame.warn(node, "input queue 0 is used by memcpy too; take another")
+
+
 def check_free_microthread(number: int, node: tree.Node, frame: Frame) -> None:
     """Warn of an operation on the microthread of memcpy, which public programs share with it."""
     if number == 0 and _is_of_a_user(frame):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from appliance.csl.builtins.fabric.queues import priority_of
-from appliance.csl.builtins.fabric.reserved import check_free_queue
+from appliance.csl.builtins.fabric.reserved import note_queue
 from appliance.csl.builtins.registry import (
     Settings,
     argument,
@@ -274,7 +274,7 @@ def _note_queue(
     world = frame.world
     assert isinstance(world, TileWorld)
     if queue is not None:
-        check_free_queue(queue, node, frame, output=output)
+        note_queue(queue, node, frame, output=output)
     used = UsedQueue(output, queue, color, frame, node)
     world.used_queues.setdefault((output, queue, color), used)
 
