@@ -81,7 +81,7 @@ def smallest(drawn: RandomProgram, architecture: str, problem: str) -> str:
         drawn.without.add(at)
         try:
             now = problem_of(drawn, architecture)
-        except n.UnspecifiedError:
+        except (n.UnspecifiedError, KeyError):  # What is left may use what was left out.
             now = ""
         if _way(now) == way:
             problem = now

@@ -51,13 +51,11 @@ def check_free_microthread(number: int, node: tree.Node, frame: Frame) -> None:
 
 
 def _refuse(what: str, node: tree.Node, frame: Frame) -> None:
-    """Refuse it in the layout, and in the code of a PE if that turns out to have memcpy."""
-    if not _is_of_a_user(frame):
-        return
-    if isinstance(frame.world, TileWorld):
-        frame.world.shared_with_memcpy.append((frame, node, what))
-    else:
-        frame.fail(node, f"{what} is reserved by memcpy; take another")
+    """Refuse it if the code of the PE turns out to have memcpy."""
+    if _is_of_a_user(frame):
+        world = frame.world
+        assert isinstance(world, TileWorld)
+        world.shared_with_memcpy.append((frame, node, what))
 
 
 def _is_of_a_user(frame: Frame) -> bool:
