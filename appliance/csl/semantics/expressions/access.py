@@ -61,12 +61,15 @@ def _in_register(type_: Type, register: Register, node: tree.Node, frame: Frame)
 
 
 def stable(value: Value, node: tree.Node, frame: Frame) -> Value:
-    """A value that later assignments to variables do not change: their registers are copied."""
+    """A value that later assignments to variables do not change: what they hold is copied."""
     if isinstance(value, Mixed):
         assert isinstance(value.type, t.StructType)
         parts = [stable(field, node, frame) for field in value.fields]
         return struct_value(value.type, tuple(parts))
     builder = frame.builder
+    if builder is not None and isinstance(value, InMemory) and value.is_shared:
+        place = Memory(value.type, None, value.base, value.offset, is_const=True)
+        return taken_out(place, "copy", node, frame)
     if builder is None or not isinstance(value, Runtime):
         return value
     operand = value.operand
@@ -75,6 +78,27 @@ def stable(value: Value, node: tree.Node, frame: Frame) -> Value:
     copy = builder.register(builder.registers[operand.index])
     builder.move(copy, operand, frame.position(node))
     return Runtime(value.type, copy)
+
+
+def taken_out(place: Memory, name: str, node: tree.Node, frame: Frame) -> Value:
+    """What lies in memory, copied before something overwrites it."""
+    type_ = place.type
+    if isinstance(type_, t.StructType) and not type_.is_union:
+        parts = []
+        for at in range(len(type_.field_types)):
+            part = part_of(place, at)
+            assert isinstance(part, Memory)
+            is_plain = part.type.machine is not None
+            parts.append(
+                load(part, node, frame) if is_plain else taken_out(part, name, node, frame)
+            )
+        return struct_value(type_, tuple(parts))
+    builder, position = frame.builder, frame.position(node)
+    assert builder is not None
+    variable = frame.world.local_variable(builder, name, type_, position)
+    target = Memory(type_, variable, None, 0, is_const=False)
+    store(target, InMemory(type_, place.base, place.offset), node, frame)
+    return InMemory(type_, target.base, 0)
 
 
 def _load_cell(cell: Cell) -> Const:
@@ -105,7 +129,8 @@ def _load_memory(place: Memory, node: tree.Node, frame: Frame) -> Value:
         frame.fail(node, f"the value of run-time variable '{name}' is not known at compile time")
     machine = place.type.machine
     if machine is None:
-        return InMemory(place.type, place.base, place.offset)
+        is_shared = place.variable is None or not place.variable.is_const
+        return InMemory(place.type, place.base, place.offset, is_shared=is_shared)
     register = frame.builder.load(machine, place.base, place.offset, frame.position(node))
     return Runtime(place.type, register)
 

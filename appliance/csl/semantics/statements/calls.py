@@ -8,7 +8,7 @@ from appliance.csl.program.types import POINTER, MachineType, Position
 from appliance.csl.semantics.context.builder import FunctionBuilder
 from appliance.csl.semantics.context.flow import Exit
 from appliance.csl.semantics.context.frames import Frame, FunctionValue
-from appliance.csl.semantics.expressions.access import load, stable, store
+from appliance.csl.semantics.expressions.access import load, stable, store, taken_out
 from appliance.csl.semantics.expressions.evaluate import (
     coerce,
     evaluate,
@@ -285,7 +285,7 @@ def _emit_call(
         return VOID
     if result.machine is not None:
         return Runtime(result, dest)
-    return _taken_out(Memory(result, None, dest, 0, is_const=True), node, frame)
+    return taken_out(Memory(result, None, dest, 0, is_const=True), "result", node, frame)
 
 
 def returned_machine(result: Type) -> MachineType | None:
@@ -293,25 +293,6 @@ def returned_machine(result: Type) -> MachineType | None:
     if result is t.VOID:
         return None
     return result.machine or POINTER
-
-
-def _taken_out(place: Memory, node: tree.Node, frame: Frame) -> Value:
-    """A result in memory, copied before the next call overwrites it."""
-    type_ = place.type
-    if isinstance(type_, t.StructType):
-        parts = []
-        for at in range(len(type_.field_types)):
-            part = part_of(place, at)
-            assert isinstance(part, Memory)
-            is_plain = part.type.machine is not None
-            parts.append(load(part, node, frame) if is_plain else _taken_out(part, node, frame))
-        return struct_value(type_, tuple(parts))
-    builder, position = frame.builder, frame.position(node)
-    assert builder is not None
-    variable = frame.world.local_variable(builder, "result", type_, position)
-    target = Memory(type_, variable, None, 0, is_const=False)
-    store(target, InMemory(type_, place.base, place.offset), node, frame)
-    return InMemory(type_, target.base, 0)
 
 
 def _call_pointer(callee: Value, type_: t.FunctionType, node: tree.Call, frame: Frame) -> Value:

@@ -6,7 +6,7 @@ from appliance.csl.program.types import POINTER, Scalar
 from appliance.csl.semantics.context.builder import FunctionBuilder
 from appliance.csl.semantics.context.flow import Exit, Flow
 from appliance.csl.semantics.context.frames import Frame
-from appliance.csl.semantics.expressions.access import load
+from appliance.csl.semantics.expressions.access import load, stable
 from appliance.csl.semantics.expressions.evaluate import operand_of
 from appliance.csl.semantics.expressions.places import element_of, place_of
 from appliance.csl.semantics.statements.statements import (
@@ -204,7 +204,7 @@ def _unrolled(node: tree.For, items, frame: Frame) -> Flow | None:  # type: igno
     mark = len(frame.undo)
     for at, item in enumerate(items):
         count_turn(at + 1, node, frame)
-        frame.declare(node.item.name, item)
+        frame.declare(node.item.name, stable(item, node, frame))
         if node.index is not None:
             frame.declare(node.index.name, Const(t.U16, at))
         try:
@@ -366,7 +366,7 @@ def _array_blocks(node: tree.For, sequence: Place, frame: Frame) -> None:
     mark = len(frame.undo)
     index = Runtime(t.U16, at)
     item = load(element_of(sequence, [index], node, frame), node, frame)
-    frame.declare(node.item.name, item)
+    frame.declare(node.item.name, stable(item, node, frame))
     if node.index is not None:
         frame.declare(node.index.name, index)
     target = _loop_exit(node.label, frame)

@@ -58,14 +58,18 @@ class Mixed:
 
 
 class InMemory:
-    """An array or struct that lies in memory at `base + offset`."""
+    """An array or struct that lies in memory at `base + offset`.
 
-    __slots__ = ("base", "offset", "type")
+    `is_shared` if a variable lies there, which may change.
+    """
 
-    def __init__(self, type_: Type, base: Operand, offset: int) -> None:
+    __slots__ = ("base", "is_shared", "offset", "type")
+
+    def __init__(self, type_: Type, base: Operand, offset: int, *, is_shared: bool = False) -> None:
         self.type = type_
         self.base = base
         self.offset = offset
+        self.is_shared = is_shared
 
 
 Value = Const | Runtime | Mixed | InMemory
