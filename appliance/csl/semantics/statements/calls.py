@@ -33,7 +33,6 @@ from appliance.csl.semantics.values.values import (
     Value,
     fields_of,
     is_poison,
-    struct_value,
 )
 from appliance.csl.syntax import tree
 
