@@ -210,7 +210,7 @@ class Simulator:
 
     def stall_report(self, reason: str = "") -> StallReport:
         """Return a report of everything that waits now, and where."""
-        waiting = tuple(self._inspector.waiting())
+        waiting = tuple(self._inspector.waiting()) or tuple(self._inspector.idle())
         moved = self._kernel.value(self._handle, _LAST_MOVE)
         return StallReport(
             reason=reason + self._left(),

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from appliance.csl.program import Position, Program, TaskKind
+from appliance.csl.program import CodeClass, Position, Program, TaskBinding, TaskKind
 from appliance.csl.program.registers import unknown_register
 from appliance.fabric.bytecode import NUM_COLORS, NUM_QUEUES, DsdKind, Fault
 from appliance.fabric.errors import FabricError, Place, Waiting
+from appliance.fabric.idle import idle_code
 from appliance.fabric.loading import LoadedProgram
 from appliance.fabric.lowering.classes import LoweredClass
 from appliance.fabric.native.loader import Kernel
@@ -197,6 +198,44 @@ class Inspector:
                 yield from self._waiting_threads(number)
                 yield from self._waiting_tasks(number)
                 yield from self._waiting_wavelets(number)
+
+    def idle(self) -> Iterator[Waiting]:
+        """Yield what PEs did last that have not let the next command start, and what they never do.
+
+        One PE of each code tells it, since the others have the same.
+        """
+        told: set[int] = set()
+        grid = self._program.grid
+        for number in range(grid.width * grid.height):
+            index = grid.code_class(*self._place(number))
+            is_ready = self._read(number, 1, 0) & _COMMAND_READY
+            if index < len(self._program.classes) and index not in told and not is_ready:
+                told.add(index)
+                yield from self._idle(number, self._program.classes[index])
+
+    def _idle(self, number: int, source: CodeClass) -> Iterator[Waiting]:
+        last, has_run = self._read(number, 24, 0), self._read(number, 16, 0) not in {0, _NEVER}
+        if has_run and last < len(source.functions):
+            function, since = source.functions[last], self._read(number, 25, 0)
+            text = f"{function.name} ran last, from cycle {since:,} on, and has ended"
+            yield self._entry(number, text, self._written(function.position), since)
+        for text, position in idle_code(source):
+            where = "" if position is None else self._written(position)
+            yield self._entry(number, text, where, 0)
+        for task in source.tasks:
+            if task.kind is TaskKind.DATA:
+                yield self._idle_data_task(number, source, task)
+
+    def _idle_data_task(self, number: int, source: CodeClass, task: TaskBinding) -> Waiting:
+        is_wse3 = self._program.architecture == "wse3"
+        color = self._read(number, 11, task.id) if is_wse3 else task.id
+        if color >= NUM_COLORS:
+            return self._entry(number, f"no color is bound to input queue {task.id}", "", 0)
+        name = source.functions[task.function].name
+        text = f"data task {task.id} ({name}) waits for a wavelet of color {color}"
+        need = self._from_sender(number, color, text)
+        where = self._written(task.position)
+        return self._entry(number, text + need.remedy, where, 0, color=color, on=need.on)
 
     def _waiting_threads(self, number: int) -> Iterator[Waiting]:
         for thread in range(_MAIN_THREAD + 1):

@@ -111,6 +111,7 @@ static void start_task(Machine *m, Pe *pe, const Candidate *c) {
     if (function != NEVER32) {
         enter(pe, function);
         pe->task_started = m->now;
+        pe->last_function = function;
         TRACE(m, m->now, pe->number, pe->pc, c->kind << 8 | (c->id & 255), TRACE_TASK, NONE8, 0, 0);
         return;
     }

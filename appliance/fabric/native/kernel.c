@@ -358,6 +358,8 @@ u64 fabric_inspect(const Machine *m, u32 number, u32 what, u32 index) {
     case 21: return pe->memory_size;
     case 22: return pe->host_in.total - pe->host_in.position;
     case 23: return pe->host_out.total - pe->host_out.position;
+    case 24: return pe->last_function;
+    case 25: return pe->task_started;
     }
     return 0;
 }

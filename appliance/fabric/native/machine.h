@@ -227,7 +227,7 @@ typedef struct Pe {
     /* what few cycles read */
     u8 command_ready, is_counting, pad2[6];
     u64 task_started;
-    u32 call_function, pad3;
+    u32 call_function, last_function; /* the one that waits to begin; that the last task or launch was */
     u64 call_at, call_arguments[MAX_ARGUMENTS]; /* from this cycle on; extended as registers are */
     u32 stack_top, stack_size;
     u64 *stack;
