@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.csl import check_error_in, compile_files
+from tests.support.csl import check_error, check_error_in, compile_files
 
 MAIN = "layout.csl"
 LAYOUT = 'layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "kernel/pe.csl", .{}); }'
@@ -76,3 +76,28 @@ def test_an_absolute_path_is_looked_for_there_only() -> None:
         "lib/util.csl": "",
     }
     check_error_in(texts, "there is no file '/util.csl'", import_paths=("lib",))
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("memcpy_multi/get_params", "import <memcpy/get_params> with '.width' and '.height'"),
+        ("memcpy_multi/memcpy", "and <memcpy/memcpy> with what its 'get_params(x)' returns"),
+        ("memcpy_multi/memcpy_switches", "import <memcpy/memcpy_switches>"),
+    ],
+)
+def test_a_library_of_an_earlier_release_says_what_to_import_instead(path: str, text: str) -> None:
+    check_error(f'const m = @import_module($$"<{path}>"); comptime {{ m; }}', text)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ("@bind_task(t, @get_color(1));", "'@bind_data_task', '@bind_local_task' or"),
+        ("const x = @get_color_id(@get_color(1));", "write '@get_int'"),
+    ],
+)
+def test_a_builtin_of_an_earlier_release_says_what_to_write_instead(call: str, text: str) -> None:
+    at = call.index("@")
+    marked = f"{call[:at]}$${call[at:]}"
+    check_error(f"task t() void {{}} comptime {{ {marked} }}", text)

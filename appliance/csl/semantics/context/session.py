@@ -2,6 +2,7 @@
 
 from posixpath import dirname, isabs, join, normpath
 
+from appliance.csl import removed
 from appliance.csl.diagnostics import (
     CslError,
     Diagnostic,
@@ -142,7 +143,9 @@ class Session:
     def not_found(self, path: str, importer: str) -> str:
         """The text of the error for a file that is in none of these places."""
         if path.startswith("<"):
-            return f"there is no library '{path}'"
+            instead = removed.LIBRARIES.get(path)
+            more = f": it is of an earlier release of the SDK; {instead}" if instead else ""
+            return f"there is no library '{path}'{more}"
         looked = self.candidates(path, importer)
         places = f"; looked for {', '.join(looked)}" if len(looked) > 1 else ""
         return f"there is no file '{path}'{places}"
