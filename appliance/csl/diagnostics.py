@@ -104,3 +104,21 @@ def _distance(a: str, b: str) -> int:
             swapped = i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other
             row.append(min(cost, above[j - 2] + 1) if swapped else cost)
     return row[-1]
+
+
+REMOVED_BUILTINS = {
+    "bind_task": "write '@bind_data_task', '@bind_local_task' or '@bind_control_task'",
+    "get_color_id": "write '@get_int'",
+}
+"""Builtins of earlier releases, and what to write instead."""
+
+_MEMCPY = (
+    "import <memcpy/get_params> with '.width' and '.height' in the layout, and <memcpy/memcpy> "
+    "with what its 'get_params(x)' returns in each PE"
+)
+REMOVED_LIBRARIES = {
+    "<memcpy_multi/get_params>": _MEMCPY,
+    "<memcpy_multi/memcpy>": _MEMCPY,
+    "<memcpy_multi/memcpy_switches>": "import <memcpy/memcpy_switches>",
+}
+"""Libraries of earlier releases, and what to import instead."""

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from appliance.csl import removed
-from appliance.csl.diagnostics import did_you_mean
+from appliance.csl.diagnostics import REMOVED_BUILTINS, did_you_mean
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.evaluate import evaluate, handles, is_integer, known
 from appliance.csl.semantics.results.layout import LayoutWorld
@@ -54,9 +53,9 @@ def names_of_builtins() -> frozenset[str]:
 def _call(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     entry = _BUILTINS.get(node.name)
     span = (node.start, node.start + 1 + len(node.name))
-    if entry is None and node.name in removed.BUILTINS:
+    if entry is None and node.name in REMOVED_BUILTINS:
         frame.fail(
-            span, f"`@{node.name}` is no longer supported in CSL; {removed.BUILTINS[node.name]}"
+            span, f"`@{node.name}` is no longer supported in CSL; {REMOVED_BUILTINS[node.name]}"
         )
     if entry is None:
         near = did_you_mean(node.name, _BUILTINS).replace("'", "'@", 1)

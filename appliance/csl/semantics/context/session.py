@@ -2,8 +2,8 @@
 
 from posixpath import dirname, isabs, join, normpath
 
-from appliance.csl import removed
 from appliance.csl.diagnostics import (
+    REMOVED_LIBRARIES,
     CslError,
     Diagnostic,
     Note,
@@ -143,7 +143,7 @@ class Session:
     def not_found(self, path: str, importer: str) -> str:
         """The text of the error for a file that is in none of these places."""
         if path.startswith("<"):
-            instead = removed.LIBRARIES.get(path)
+            instead = REMOVED_LIBRARIES.get(path)
             more = f": it is of an earlier release of the SDK; {instead}" if instead else ""
             return f"there is no library '{path}'{more}"
         looked = self.candidates(path, importer)
