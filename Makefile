@@ -14,6 +14,7 @@ RELEASE ?= 2.10.0
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools-installed
+SITE := $(HOME)/.cache/wsc/site/.installed
 KUBE_APISERVER := $(HOME)/.cache/wsc/kube-apiserver-1.20.2
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 RELEASE_CLIENTS := $(RELEASES:%=$(dir $(WSC_CLIENT_VENV))client-%/.installed)
@@ -34,7 +35,7 @@ SEED ?= 2026
 # How many damaged CSL program files `make fuzz` runs.
 PROGRAMS ?= 100000
 
-.PHONY: help setup hooks client releases notebook sdk-client test-csl test-csl-world test-releases test-modelzoo demo test test-all processes check lint types layers deps unit unit-all fuzz fuzz-csl attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup hooks client releases notebook sdk-client test-csl test-csl-world test-releases test-modelzoo demo test test-all processes check docs lint types layers deps unit unit-all fuzz fuzz-csl attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -167,6 +168,15 @@ $(PAGES): appliance/dashboard/web/package-lock.json
 dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
 	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build
 	$(PY) -m appliance.dashboard.digest
+
+$(SITE): deploy/locks/docs.txt $(INSTALLED)
+	rm -rf $(dir $@)
+	$(PY) -m venv $(dir $@)
+	$(dir $@)bin/pip install -q --disable-pip-version-check --require-hashes --no-deps -r deploy/locks/docs.txt
+	touch $@
+
+docs: $(SITE) ## Build the documentation as a site into build/site; a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 $(dir $(SITE))bin/mkdocs build --strict -q
 
 screenshots: $(TOOLS) $(CLIENT) packages ## Take the pictures of docs/dashboard.md from a real run; LOOK=DIRECTORY: also at three widths, light and dark
 	$(PY) docs/screenshots/take.py $(if $(LOOK),--look $(LOOK))
