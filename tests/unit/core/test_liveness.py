@@ -34,6 +34,13 @@ def test_the_states_of_its_threads_say_what_a_silent_process_does(states, cpu_se
     assert activity_of(look, first, watched_seconds=10.0) is activity
 
 
+def test_what_a_process_has_used_before_its_silence_does_not_count():
+    first = ProcessLook(states="S", cpu_seconds=100.0)
+    for used, activity in ((0.1, Activity.STARVED), (9.0, Activity.AWAKE)):
+        look = ProcessLook(states="R", cpu_seconds=first.cpu_seconds + used)
+        assert activity_of(look, first, watched_seconds=10.0) is activity
+
+
 def test_a_process_is_watched_before_it_counts_as_starved():
     look = ProcessLook(states="R")
     assert activity_of(look, look, watched_seconds=0.0) is Activity.AWAKE

@@ -12,8 +12,8 @@ from appliance.wafer.hardware import CS2
 from appliance.wafer.planner.transformer import Transformer
 from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.layer_timing import step_timing
-from appliance.wafer.timing.operations import Kind
-from appliance.wafer.timing.program_operations import program_step
+from appliance.wafer.timing.operations import Kind, Operation
+from appliance.wafer.timing.program_operations import _causal, program_step
 
 BATCH, SEQUENCE, HIDDEN, HEADS, FFN = 4, 64, 128, 4, 512
 WIDTH = HIDDEN // HEADS
@@ -279,3 +279,12 @@ def test_densities_of_loads_and_totals_reach_their_products_and_the_streams(plan
     assert {float(density) for density in dense.table.density} == {1.0}
     assert all(layer.density < 1.0 for layer in step.layers)
     assert step.updated_share < 1.0 == dense.updated_share
+
+
+def test_of_a_causal_square_only_what_is_up_to_the_diagonal_is_computed() -> None:
+    whole = Operation(
+        name="Softmax", kind=Kind.ELEMENTWISE, layer_step=0, tokens=8, inner=8, outer=8, work=10.0
+    )
+    assert _causal(whole, (4, 8, 8)).work == 10.0 * (8 + 1) / 2 / 8
+    assert _causal(replace(whole, kind=Kind.SCORES), (4, 8, 8)).is_causal
+    assert _causal(replace(whole, kind=Kind.MATMUL), (4, 8, 8)).work == 10.0
