@@ -120,6 +120,7 @@ def test_a_sample_that_does_not_fit_is_refused_with_the_largest_tensor():
     message = str(refused.value)
     assert f"needs {least:,} bytes of wafer memory; one system has {least - 1:,}." in message
     assert "The largest tensor is %" in message
+    assert "tensor<1x16xf32> in 16 bits with 32 bytes" in message, "one sample's"
     assert " bytes, made by " in message
     assert ".py:" in message, "the user's own line"
     assert message.endswith("Lower the sequence length or the hidden size.")

@@ -96,9 +96,20 @@ def test_keys_are_asked_for_again_when_they_were_changed_but_not_at_every_bad_to
     asked = provider(issuer, clock)
     asked._load_keys()
     assert asked._forget_keys()
+    clock.advance(29.5)
     assert not asked._forget_keys()
-    clock.advance(31)
+    clock.advance(0.5)
     assert asked._forget_keys()
+
+
+def test_keys_are_asked_for_every_ten_minutes(issuer):
+    clock = FakeClock()
+    asked = provider(issuer, clock)
+    keys = asked._load_keys()
+    clock.advance(599.5)
+    assert asked._load_keys() is keys
+    clock.advance(0.5)
+    assert asked._load_keys() is not keys
 
 
 def test_a_key_that_was_withdrawn_counts_ten_minutes_at_most(issuer, monkeypatch):
