@@ -28,9 +28,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from appliance.csl.compiler import compile_program
 from appliance.csl.options import CompileOptions
 from appliance.csl.program import Grid, Program
-from appliance.fabric.commands import CopyIn, CopyOut, Launch, Region
+from appliance.fabric.commands import CopyOut, Launch, Region
 from appliance.fabric.host_interface import Simulator
 from appliance.fabric.options import Counters, SimulatorOptions
+from benchmarks.fabric_cycles.measured import report
+from benchmarks.fabric_cycles.rows import Row
 
 PROGRAMS = Path(__file__).parent / "csl_programs"
 REDUCE_POINTS = {2: 10055, 4: 9421, 8: 9117, 16: 8989, 32: 8973}
@@ -77,11 +79,20 @@ class Files:
             return None
 
 
-def compiled(name: str, **parameters: int) -> Program:
+def of_row(row: Row) -> Program:
+    """Return the program of a published cycle count."""
+    width = 2 if row.program == "tasks" else 1
+    return compiled(row.program, architecture=row.architecture, num_columns=width, **row.parameters)
+
+
+def compiled(
+    name: str, *, architecture: str = "wse2", num_columns: int = 1, **parameters: int
+) -> Program:
     """Return a program of `csl_programs`."""
-    width = parameters.get("width", parameters.get("num_pes", 1))
+    width = parameters.get("width", parameters.get("num_pes", num_columns))
     height = parameters.get("height", 1)
     options = CompileOptions(
+        architecture=architecture,
         fabric_dims=(width + 7, height + 2),
         fabric_offsets=(4, 1),
         parameters=tuple(parameters.items()),
@@ -121,19 +132,17 @@ def reduce_run(group: int, directory: str) -> tuple[int, float, int]:
     num_pes, length = 512, 4096
     program = compiled("reduce", num_pes=num_pes, group=group, length=length)
     simulator = Simulator(program, options=SimulatorOptions(machine_code_directory=directory))
-    row, first = Region(0, 0, num_pes, 1), Region(0, 0, 1, 1)
-    data = np.ones((1, num_pes, length), dtype=np.float32)
-    simulator.wait(simulator.submit(CopyIn("vector", row, data.view(np.uint32))))
-    before = simulator.counters().pe_cycles
+    first = Region(0, 0, 1, 1)
     started = time.process_time()
-    simulator.submit(Launch("reduce"))
-    clock = simulator.wait(simulator.submit(CopyOut("clock", first, 3, 16)))
+    simulator.drain()
     seconds = time.process_time() - started
+    pe_cycles = simulator.counters().pe_cycles
+    clock = simulator.wait(simulator.submit(CopyOut("clock", first, 3, 16)))
     result = simulator.wait(simulator.submit(CopyOut("vector", first, length)))
     assert clock is not None
     assert result is not None
     assert (result.view(np.float32) == num_pes).all()
-    return words(clock[0, 0]), seconds, simulator.counters().pe_cycles - before
+    return words(clock[0, 0]), seconds, pe_cycles
 
 
 def reduce_bars(directory: str, is_small: bool) -> Iterator[Bar]:
@@ -159,12 +168,7 @@ def rows_run(num_threads: int, directory: str) -> tuple[float, bytes, Counters]:
     grid = Grid(side, side, row.grid.code * side, row.grid.routing * side)
     options = SimulatorOptions(machine_code_directory=directory, num_threads=num_threads)
     simulator = Simulator(replace(row, grid=grid), options=options)
-    whole, first = Region(0, 0, side, side), Region(0, 0, 1, side)
-    data = np.ones((1, 1, length), dtype=np.float32).view(np.uint32)
-    simulator.wait(
-        simulator.submit(CopyIn("vector", whole, np.broadcast_to(data, (side, side, length))))
-    )
-    simulator.submit(Launch("reduce"))
+    first = Region(0, 0, 1, side)
     started = time.perf_counter()
     simulator.drain()
     seconds = time.perf_counter() - started
@@ -223,6 +227,8 @@ def main() -> int:
             for bar in bars(directory, is_small):
                 print(bar, flush=True)
                 missed += not bar.is_met
+        for line in report(of_row, directory):
+            print(line, flush=True)
     return int(missed > 0)
 
 

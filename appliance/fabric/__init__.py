@@ -4,6 +4,7 @@ What happens in a clock cycle is in `native`; the rest loads programs, drives th
 
     native          the kernel in C: a cycle, routers, cores, microthreads
     bytecode        numbers and records that Python and the kernel share
+    optimising      scalar code in fewer cycles
     lowering        from the typed program to byte code
     loading         code classes, routes and the grid as the kernel takes them
     simulator       the host's side: a program at work, its commands one after another

@@ -87,6 +87,7 @@ class Machine:
         partial_sum_bits: Width in which kernels send partial sums along a row.
         vector_start_cycles: Start-up of one vector instruction whose descriptors are loaded.
         vector_setup_cycles: The same with the descriptors loaded in the loop.
+        descriptor_load_cycles: Loading one descriptor for an operation that the task waits for.
         task_start_cycles: From the end of one task to the first instruction of the next.
         io_bytes_per_second: External bandwidth of one system in each direction.
         memoryx_bytes_per_second: Memory bandwidth of the whole parameter store.
@@ -116,8 +117,10 @@ class Machine:
     """Official simulator: a float32 vector operation of 5,124 elements takes 5,130 cycles."""
     vector_setup_cycles: int = 34
     """Official simulator: 5,158 cycles with descriptor loads inside."""
-    task_start_cycles: int = 8
-    """Not published; chosen (docs/decisions/0064)."""
+    descriptor_load_cycles: int = 3
+    """Not published; fitted to counts of whole programs (docs/decisions/0187)."""
+    task_start_cycles: int = 12
+    """Not published; fitted to the time of one wavelet to a data task (docs/decisions/0187)."""
     io_bytes_per_second: float = 150e9
     """MICRO and the ALCF tutorial: 12 x 100 GbE = 1.2 Tb/s."""
     memoryx_bytes_per_second: float = 4e12

@@ -31,7 +31,8 @@ class ClassContext:
         architecture: `wse2` or `wse3`.
         fp16_format: `f16`, `bf16` or `cb16`.
         start_cycles: Start of a DSD operation whose descriptors are in DSRs.
-        load_cycles: More of it for each descriptor that is not.
+        load_cycles: More of it for each descriptor that is not, of a synchronous operation.
+        thread_load_cycles: The same of an asynchronous one.
         windows: By function.
         sites: Records of `SITE`.
         calls: Instructions that call a function, and which: their targets are set at the end.
@@ -42,6 +43,7 @@ class ClassContext:
     fp16_format: str
     start_cycles: int
     load_cycles: int
+    thread_load_cycles: int
     code: Emitter = field(default_factory=Emitter)
     frame: Frame = field(default_factory=Frame)
     shapes: ShapeTable = field(default_factory=ShapeTable)

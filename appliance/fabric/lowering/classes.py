@@ -1,7 +1,7 @@
 """Code classes: all functions, tables of tasks, memory image, start state."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from appliance.fabric.lowering.body import Body, ClassContext
 from appliance.fabric.lowering.call_graph import cycles_of
 from appliance.fabric.lowering.frames import Window
 from appliance.fabric.lowering.functions import lower_function
+from appliance.fabric.optimising.functions import optimised
 from appliance.wafer.hardware import Machine
 
 NUM_TASK_IDS = 64
@@ -68,6 +69,7 @@ def lower_class(
     is_checked: bool = False,
 ) -> LoweredClass:
     """Lower one code class; a checked one finds accesses beyond an array."""
+    source = replace(source, functions=optimised(source.functions, is_checked=is_checked))
     setup = machine.vector_setup_cycles - machine.vector_start_cycles
     groups = cycles_of(source)
     context = ClassContext(
@@ -76,7 +78,8 @@ def lower_class(
         fp16_format=fp16_format,
         is_checked=is_checked,
         start_cycles=machine.vector_start_cycles,
-        load_cycles=setup // 3,
+        load_cycles=machine.descriptor_load_cycles,
+        thread_load_cycles=setup // 2,
         same_cycle=lambda caller, callee: (
             groups[caller] is not None and groups[caller] == groups[callee]
         ),

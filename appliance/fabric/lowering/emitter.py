@@ -23,7 +23,7 @@ def _cost_class(name: str) -> str:
 
 _PREFIXES = (
     *(("LOAD_DSR", "descriptor"), ("DSD_", "descriptor"), ("LOAD", "load"), ("STORE", "store")),
-    *(("INDEX_LOAD", "load"), ("INDEX_STORE", "store"), ("IF", "branch"), ("JUMP", "jump")),
+    *(("INDEX_LOAD", "element"), ("INDEX_STORE", "element"), ("IF", "branch"), ("JUMP", "jump")),
     *(("CALL", "call"), ("RETURN", "call"), ("INTRINSIC", "service"), ("ACTIVATE", "simple")),
 )
 COSTS: tuple[int, ...] = tuple(SCALAR_CYCLES[_cost_class(op.name)] for op in Op)

@@ -38,6 +38,7 @@ from appliance.fabric.bytecode import SERVICES, Op
 from appliance.fabric.lowering import scalars, vectors
 from appliance.fabric.lowering.body import Body
 from appliance.fabric.lowering.frames import RESULT
+from appliance.fabric.optimising.elements import LoadElement, StoreElement
 from appliance.wafer.instruction_costs import SCALAR_CYCLES
 
 
@@ -114,6 +115,8 @@ _LOWERINGS: dict[type, Callable[[Body, Any], None]] = {
     Convert: scalars.convert,
     Load: scalars.load,
     Store: scalars.store,
+    LoadElement: scalars.load_element,
+    StoreElement: scalars.store_element,
     Copy: scalars.copy,
     CheckIndex: scalars.check_index,
     Call: _call,

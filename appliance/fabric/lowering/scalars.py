@@ -3,6 +3,7 @@
 from appliance.csl.program import (
     Binary,
     CheckIndex,
+    Constant,
     Convert,
     Copy,
     Load,
@@ -14,6 +15,8 @@ from appliance.csl.program import (
 )
 from appliance.fabric.bytecode import Op
 from appliance.fabric.lowering.body import Body
+from appliance.fabric.optimising.elements import LoadElement, StoreElement
+from appliance.wafer.instruction_costs import SCALAR_CYCLES
 
 _INTEGER_SUFFIX = {(8, True): "I8", (8, False): "U8", (16, True): "I16", (16, False): "U16"} | {
     (32, True): "I32",
@@ -57,16 +60,33 @@ def binary(body: Body, i: Binary) -> None:
     elif i.op in _UNTYPED:
         body.code.emit(_UNTYPED[i.op], dest, a, b)
     else:
-        _divide_or_shift(body, i.op, i.type, dest=dest, a=a, b=b)
+        _divide_or_shift(body, i, dest=dest, a=a, b=b)
 
 
-def _divide_or_shift(body: Body, op: str, kind: Scalar, *, dest: int, a: int, b: int) -> None:
-    sign = "S" if kind.is_signed else "U"
-    name = {"div": "DIV", "rem": "REM", "shr": "SHR"}[op]
-    body.code.emit(Op[f"{name}_{sign}"], dest, a, b)
-    if op == "div" and kind.is_signed and kind.bits < 64:
+def _divide_or_shift(body: Body, i: Binary, *, dest: int, a: int, b: int) -> None:
+    sign = "S" if i.type.is_signed else "U"
+    name = {"div": "DIV", "rem": "REM", "shr": "SHR"}[i.op]
+    body.code.emit(Op[f"{name}_{sign}"], dest, a, b, cost=_cycles_of(i))
+    if i.op == "div" and i.type.is_signed and i.type.bits < 64:
         # The least value divided by -1 wraps.
-        body.code.emit(Op.EXTEND_S, dest, dest, imm=kind.bits, cost=0)
+        body.code.emit(Op.EXTEND_S, dest, dest, imm=i.type.bits, cost=0)
+
+
+def _cycles_of(i: Binary) -> int:
+    """Return what a shift or division takes.
+
+    A compiler divides by a known number with shifts and products: by a power of two with one shift
+    or mask (a signed number is first corrected by two instructions), by any other with the upper
+    half of a product and a shift; a remainder takes a product and a difference more.
+    """
+    if i.op == "shr":
+        return SCALAR_CYCLES["simple"]
+    if not isinstance(i.b, Constant) or i.b.value == 0:
+        return SCALAR_CYCLES["integer_divide"]
+    size, correction = abs(int(i.b.value)), 2 * i.type.is_signed
+    if size & (size - 1) == 0:
+        return SCALAR_CYCLES["simple"] + correction
+    return SCALAR_CYCLES["known_divide"] + correction + 2 * (i.op == "rem")
 
 
 def _wrapping(body: Body, name: str, kind: Scalar, *, dest: int, a: int, b: int) -> None:
@@ -142,9 +162,29 @@ def load(body: Body, i: Load) -> None:
     kind = body.type_of(i.dest)
     dest = body.slot(i.dest)
     body.code.emit(load_op(kind), dest, base, imm=offset + i.offset)
+    _extend_loaded(body, kind, dest)
+
+
+def _extend_loaded(body: Body, kind: MachineType, dest: int) -> None:
     if isinstance(kind, Scalar) and kind.kind in ("int", "uint") and kind.bits not in (16, 32, 64):
         # The host and DSD operations write whole words, of which the type may have fewer bits.
         body.code.emit(_extension(kind), dest, dest, imm=kind.bits, cost=0)
+
+
+def load_element(body: Body, i: LoadElement) -> None:
+    """Lower a read of an element of an array."""
+    base, offset = body.address(i.address)
+    kind, dest = body.type_of(i.dest), body.slot(i.dest)
+    op = Op[f"INDEX_{load_op(kind).name}"]
+    body.code.emit(op, dest, base, body.operand(i.index), imm=offset + i.offset)
+    _extend_loaded(body, kind, dest)
+
+
+def store_element(body: Body, i: StoreElement) -> None:
+    """Lower a write of an element of an array."""
+    base, offset = body.address(i.address)
+    op = Op[f"INDEX_STORE_{8 * i.type.num_bytes}"]
+    body.code.emit(op, body.operand(i.source), base, body.operand(i.index), imm=offset + i.offset)
 
 
 def load_op(kind: MachineType) -> Op:

@@ -114,9 +114,14 @@ def operation(body: Body, i: DsdOperation) -> None:
             )
         site["operands"][number] = (kind, file, slot)
         loads += kind == OperandKind.DESCRIPTOR
-    site["cost"] = body.context.start_cycles + loads * body.context.load_cycles
+    site["cost"] = body.context.start_cycles + loads * _load_cycles(body, i.settings)
     dest = 0 if i.dest is None else body.slot(i.dest)
     body.code.emit(Op.VECTOR, dest, imm=_add_site(body, site))
+
+
+def _load_cycles(body: Body, settings: OperationSettings) -> int:
+    context = body.context
+    return context.thread_load_cycles if settings.asynchronous else context.load_cycles
 
 
 def load_dsr(body: Body, i: LoadDsr) -> None:

@@ -475,6 +475,13 @@ INLINE u32 stride_rate(const Cursor *c, u32 bytes) {
     }
 }
 
+/* Whether both stay in one and the same bank, which reads or writes once a cycle. */
+INLINE int share_one_bank(const Cursor *dest, const Cursor *source) {
+    return dest->kind == DSD_MEMORY && source->kind == DSD_MEMORY && dest->stride && source->stride &&
+           !(dest->stride & 15) && !(source->stride & 15) &&
+           ((dest->address / 2) & 7) == ((source->address / 2) & 7);
+}
+
 INLINE u32 operation_cycles(const Machine *m, u32 op, const Cursor *c, u32 n, u32 simd) {
     const Widths width = WIDTHS[op];
     u32 rate = simd;
@@ -484,8 +491,9 @@ INLINE u32 operation_cycles(const Machine *m, u32 op, const Cursor *c, u32 n, u3
         if (rates[i] < rate) rate = rates[i];
     const int conflict = c[1].kind == DSD_MEMORY && c[2].kind == DSD_MEMORY && c[1].stride && c[2].stride &&
                          ((c[1].address / 2) & 3) == ((c[2].address / 2) & 3);
+    const int written = share_one_bank(c, c + 1) || share_one_bank(c, c + 2);
     const u32 cycles = (n + rate - 1) / rate;
-    return conflict ? 2 * cycles : cycles;
+    return conflict || written ? 2 * cycles : cycles;
 }
 
 #endif

@@ -268,10 +268,11 @@ class Threads:
         rates = [_rate(c, w) for c, w in zip(thread.operands, widths, strict=True)]
         assert thread.remaining is not None
         cycles = -(-thread.remaining // min(simd, *rates))
-        _, first, second = thread.operands
+        dest, first, second = thread.operands
         walk = [c for c in (first, second) if c.kind is Kind.MEMORY and c.stride]
         same_bank = len(walk) == 2 and (first.address // 2) % 4 == (second.address // 2) % 4
-        return 2 * cycles if same_bank else cycles
+        written = any(_share_one_bank(dest, source) for source in walk)
+        return 2 * cycles if same_bank or written else cycles
 
     # --- moving
 
@@ -473,6 +474,14 @@ def _length(operands: tuple[Cursor, Cursor, Cursor]) -> int | None:
     if not counted:
         return 1
     return next((c.length for c in counted if c.length != 0), 0)
+
+
+def _share_one_bank(dest: Cursor, source: Cursor) -> bool:
+    """Say whether both stay in one and the same bank, which reads or writes once a cycle."""
+    if dest.kind is not Kind.MEMORY or not dest.stride:
+        return False
+    stays = dest.stride % 16 == 0 and source.stride % 16 == 0
+    return stays and (dest.address // 2) % 8 == (source.address // 2) % 8
 
 
 def _rate(cursor: Cursor, width: int) -> int:

@@ -30,6 +30,10 @@ from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
 
 FIRST_ADDRESS = 0x100
+BANK_BYTES = 4
+"""Two 32-bit words next to each other lie in banks that are read in one cycle."""
+LEAST_SPREAD = 64
+"""Bytes from which on an array begins in the other pair of banks than the array before."""
 """Where variables begin; what lies below is the machine's."""
 
 MAX_FUNCTIONS = c.MEMORY_BYTES // 8
@@ -105,6 +109,7 @@ class TileWorld(World):
         self.shared_with_memcpy: list[tuple[Frame, tree.Node, str]] = []
         """What the code uses and memcpy too, if the PE has it."""
         self.next_address = FIRST_ADDRESS
+        self._last_spread = BANK_BYTES
         self._pool: dict[object, GlobalVariable] = {}
         self._symbol_addresses: GlobalVariable | None = None
         self._jobs: list[_Job] = []
@@ -117,10 +122,17 @@ class TileWorld(World):
     # Memory.
 
     def place(self, variable: GlobalVariable) -> int:
-        """Gives a variable the next address that its alignment allows."""
-        mask = variable.alignment - 1
+        """Gives a variable the next address that its alignment allows.
+
+        Arrays begin in alternate banks, so that an operation on two neighbours reads both at once.
+        """
+        mask, size = variable.alignment - 1, t.size_of(variable.type)
         address = (self.next_address + mask) & ~mask
-        self.next_address = address + t.size_of(variable.type)
+        if size >= LEAST_SPREAD and variable.alignment <= BANK_BYTES:
+            if not (address ^ self._last_spread) & BANK_BYTES:
+                address += BANK_BYTES
+            self._last_spread = address
+        self.next_address = address + size
         self.variables.append(variable)
         return address
 

@@ -1,0 +1,47 @@
+"""Our cycles for the rows that have a program, and errors, fitted and held-out rows apart."""
+
+from collections.abc import Callable, Iterator
+from statistics import median
+
+import numpy as np
+
+from appliance.csl.program import Program
+from appliance.fabric.commands import CopyOut, Launch, Region
+from appliance.fabric.host_interface import Simulator
+from appliance.fabric.options import SimulatorOptions
+from benchmarks.fabric_cycles.rows import NOT_REPRODUCED, ROWS, Row
+
+
+def _clock(words: np.ndarray) -> int:
+    return int(words[0]) | int(words[1]) << 16 | int(words[2]) << 32
+
+
+def cycles_of(row: Row, program: Program, directory: str) -> float:
+    """Run the program of a row; return what it measured."""
+    width = program.grid.width
+    simulator = Simulator(program, options=SimulatorOptions(machine_code_directory=directory))
+    simulator.submit(Launch("run"))
+    num_words = 3 if row.program == "signal" else 6
+    words = simulator.wait(
+        simulator.submit(CopyOut("clock", Region(0, 0, width, 1), num_words, 16))
+    )
+    assert words is not None
+    if row.program == "signal":
+        return _clock(words[0, -1]) - _clock(words[0, 0])
+    cycles = _clock(words[0, -1, 3:]) - _clock(words[0, -1, :3])
+    return cycles / row.parameters["count"] if row.is_per_task else cycles
+
+
+def report(compiled: Callable[[Row], Program], directory: str) -> Iterator[str]:
+    """Yield a line for each row, and the errors of fitted and held-out rows apart."""
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    for row in ROWS:
+        ours = cycles_of(row, compiled(row), directory)
+        error = ours / row.cycles - 1
+        errors[row.is_fitted].append(abs(error))
+        part = "fitted" if row.is_fitted else "held out"
+        yield f"{row.name}: {ours:.6g} against {row.cycles:g} cycles, {error:+.1%}, {part}"
+    for is_fitted, found in errors.items():
+        part = "fitted" if is_fitted else "held out"
+        yield f"{part} rows: median {median(found):.1%}, worst {max(found):.1%}"
+    yield f"{len(NOT_REPRODUCED)} published counts without a program of ours"
