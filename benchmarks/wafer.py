@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -31,7 +32,7 @@ from appliance.wafer.timing.sample_memory import largest_micro_batch
 from appliance.wafer.timing.step_program import StepProgram
 from benchmarks.wafer_model import mesh_products, reductions, stencil
 from benchmarks.wafer_model.fitting import relative_error, rows_of
-from benchmarks.wafer_model.logs import BERT_LARGE_128, EARLIER_LOGS, FITTED_LOGS
+from benchmarks.wafer_model.logs import BERT_LARGE_128, EARLIER_LOGS, FITTED_LOGS, LATER_LOGS
 
 REDUCE_POINTS = {
     2: 10055,
@@ -282,6 +283,11 @@ def details() -> Iterator[str]:
     for row in (*FITTED_LOGS, *EARLIER_LOGS):
         error = 100 * relative_error(row, BY_FOLD[Fold.ALL])
         yield f"fitted on all rows: {row.name} {error:+.1f} %"
+    later = {row.name: 100 * relative_error(row, BY_FOLD[Fold.ALL]) for row in LATER_LOGS}
+    for name, error in later.items():
+        yield f"never fitted: {name} {error:+.1f} %"
+    errors = sorted(map(abs, later.values()))
+    yield f"never fitted: median {median(errors):.1f} %, worst {errors[-1]:.1f} %"
     for size in GPT3:
         result = estimate(gpt3(size), machine=CS2, num_systems=16)
         rate = result.tokens_per_second / 16

@@ -5,7 +5,7 @@ Rates: ALCF AI testbed documentation and logs, collected in the project's calibr
 of N samples was run on the number of systems given.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from appliance.wafer.hardware import CS2, CS3, Machine
 from appliance.wafer.planner.transformer import Transformer
@@ -79,6 +79,36 @@ VIT_B = Transformer(
 )
 """Dosovitskiy et al. 2020: ViT-B/16 at 224 x 224."""
 
+LLAMA2_7B = Transformer(
+    name="Llama2-7B",
+    layers=32,
+    hidden=4096,
+    heads=32,
+    ffn=11008,
+    vocab=32000,
+    sequence=2048,
+    is_gated=True,
+    is_tied=False,
+)
+"""Touvron et al. 2023. The logs do not say whether sequences were of 2,048 or 4,096 tokens."""
+
+LLAMA_7B = replace(LLAMA2_7B, name="LLaMA-7B")
+"""Touvron et al. 2023: the same dimensions."""
+
+LLAMA3_8B = Transformer(
+    name="Llama3-8B",
+    layers=32,
+    hidden=4096,
+    heads=32,
+    kv_heads=8,
+    ffn=14336,
+    vocab=128256,
+    sequence=2048,
+    is_gated=True,
+    is_tied=False,
+)
+"""Dubey et al. 2024; the configuration's name says 2k."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThroughputLog:
@@ -137,3 +167,20 @@ EARLIER_LOGS: tuple[ThroughputLog, ...] = (
     _log(GPT_J_6B, CS2, "R1.8", systems=2, batch=130, rate=33.98),
 )
 """Older kernels; reported beside the model, not fitted."""
+
+LATER_LOGS: tuple[ThroughputLog, ...] = (
+    _log(LLAMA2_7B, CS3, "2025-12", systems=1, batch=32, rate=28.51),
+    _log(LLAMA2_7B, CS3, "2025-12", systems=1, batch=64, rate=31.35),
+    _log(LLAMA2_7B, CS3, "2025-12", systems=1, batch=128, rate=32.44),
+    _log(LLAMA2_7B, CS3, "2025-11", systems=1, batch=512, rate=33.28),
+    _log(LLAMA2_7B, CS3, "2025-11", systems=1, batch=1024, rate=33.06),
+    _log(LLAMA3_8B, CS3, "R2.5", systems=1, batch=960, rate=19.40),
+    _log(GPT_J_6B, CS2, "R1.9.2", systems=1, batch=66, rate=19.81),
+    _log(BERT_LARGE_128, CS2, "2024-04", systems=1, batch=2048, rate=6729.0),
+    _log(BERT_LARGE_128, CS2, "2024-04 second", systems=1, batch=1024, rate=4862.0),
+    _log(BERT_LARGE_128, CS2, "2024-04 second", systems=1, batch=512, rate=2928.0),
+    _log(VIT_B, CS2, "R2.4", systems=1, batch=2850, rate=657.4),
+    _log(LLAMA_7B, CS2, "2024-03", systems=1, batch=99, rate=20.45),
+)
+"""Logs found after the calibration: no number and no form of the model was chosen knowing them.
+ViT-B/16 had two input workers for each system."""

@@ -1,9 +1,13 @@
+from pathlib import Path
+
 import pytest
 
 from appliance.wafer.hardware import CS2
 from appliance.wafer.timing.calibration import BY_FOLD, Calibration, Fold
 from benchmarks.wafer_model.fitting import fit, relative_error, rows_of
-from benchmarks.wafer_model.logs import EARLIER_LOGS, FITTED_LOGS
+from benchmarks.wafer_model.logs import EARLIER_LOGS, FITTED_LOGS, LATER_LOGS
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("fold", list(Fold))
@@ -52,6 +56,14 @@ def test_both_halves_of_the_logs_give_nearly_the_same_numbers() -> None:
 def test_older_releases_were_slower_than_the_model_of_the_mature_one() -> None:
     errors = [relative_error(row, BY_FOLD[Fold.ALL]) for row in EARLIER_LOGS]
     assert errors[0] > errors[1] > 0
+
+
+def test_the_page_tells_the_error_of_every_log_that_was_never_fitted() -> None:
+    text = (ROOT / "docs" / "wafer-timing.md").read_text()
+    told = text[text.index("## How far") : text.index("| median, worst")]
+    for row in LATER_LOGS:
+        assert row not in FITTED_LOGS
+        assert f"{100 * relative_error(row, BY_FOLD[Fold.ALL]):+.1f} %" in told, row.name
 
 
 @pytest.mark.parametrize(
