@@ -167,6 +167,7 @@ def make_tools(scratch: Path) -> None:
     """Put `cslc` and `cs_python` where command files find them; once with programs not run."""
     tools = {
         "cslc": f'exec "{sys.executable}" -m appliance.sdk.cslc "$@"',
+        "sdk_debug_shell": f'exec "{sys.executable}" -m appliance.sdk.sdk_debug_shell "$@"',
         "cs_python": f'exec "{sys.executable}" -m appliance.sdk.cs_python "$@"',
     }
     for name, changes in {"run": {}, "compile": {"cs_python": "exit 0"}}.items():

@@ -50,6 +50,33 @@ def _spike(name: str, says: str = "") -> PublicProgram:
     return PublicProgram(_SPIKES, _SPIKES_COMMIT, commands, says)
 
 
+_ANNEALING = (
+    "sed -i 's/^import tomli$/import tomllib as tomli/' src/*.py && "
+    "cs_python src/build.py --name out --config config/small.toml && "
+    "cs_python src/run.py --name out --config config/small.toml"
+)
+"""What its `commands.sh` does in a container."""
+
+_TRAINING = {
+    "practicals/hands-on/ex1-single-PE-GEMV/solution-A-loops": "SUCCESS!",
+    "practicals/hands-on/ex1-single-PE-GEMV/solution-B-DSD": "SUCCESS!",
+    "practicals/hands-on/ex2-multi-PE-GEMV/solution": "SUCCESS!",
+    "practicals/hands-on/ex3-multi-PE-GEMV-collective/solution": "SUCCESS!",
+    "practicals/walk-through/wt1-getting-started": "SUCCESS!",
+    "practicals/walk-through/wt2-basic-syntax": "SUCCESS!",
+    "practicals/walk-through/wt4-memoryDSDs": "SUCCESS!",
+    "practicals/walk-through/wt5-multiple-PEs": "SUCCESS!",
+    "practicals/walk-through/wt7-collective-communications": "SUCCESS",
+}
+"""What is complete; the others are exercises with gaps."""
+
+_OURS = Path(__file__).parent / "csl_world_programs"
+_COLLECTIVES = f"bash {_OURS}/collectives.sh {_OURS}/collectives.py"
+"""Its clocks are internals of SDK 1.0: `<time>` stands in. It checks no values; ours does."""
+
+_STENCIL = f"bash {_OURS}/star.sh {_OURS}"
+"""Its library under a star stencil of ours, since its own programs need another compiler."""
+
 PROGRAMS = (
     PublicProgram("notlober/vector-add-csl", "eba1427b7d", "bash commands.sh", "SUCCESS!"),
     PublicProgram("leightonw-cerebras/sliding-bower", "c827ac6b73", "bash commands.sh", "SUCCESS!"),
@@ -64,6 +91,13 @@ PROGRAMS = (
         "bash commands.sh",
         known="waits for a wavelet more than comes here; its comments ask why there is one",
     ),
+    PublicProgram("fixstars/simulated-annealing-on-wse", "0a3eb56945", _ANNEALING, "OK"),
+    *(
+        PublicProgram("EPCCed/cs2-sdk-training", "b7323a62cb", f"cd {at} && bash commands.sh", says)
+        for at, says in _TRAINING.items()
+    ),
+    PublicProgram("spcl/spatial-collectives", "082621a0b0", _COLLECTIVES, "16 RIGHT"),
+    PublicProgram("xdslproject/wse-stencil", "4f20072755", _STENCIL, "12 RIGHT"),
     _spike("spikes/experiments/allreduce_spike"),
     _spike("spikes/experiments/pipelined_lww_1d_spike", "PASS: all 4 PEs"),
     _spike("spikes/experiments/pipelined_lww_1d_seg_spike", "PASS: all 10 PEs"),

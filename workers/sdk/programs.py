@@ -1,7 +1,7 @@
 """How programs of the user are started: as the user, in the job's directory, within its limits.
 
 sdk/            in the job's runtime directory, with which it goes, whoever ends the job
-  bin/          `python`, `cs_python`, `cslc` and `cs_trace`, first on the programs' path
+  bin/          `python`, `cs_python`, `cslc` and so on, first on the programs' path
   files/        what the client uploads and what its programs write
   home/, tmp/   what they take for their home directory, and for temporary files
 """
@@ -38,6 +38,7 @@ _TOOLS = {
     "cs_python": ("-I", cs_python.__file__),
     "cslc": ("-I", "-m", "appliance.sdk.cslc"),
     "cs_trace": ("-I", "-m", "appliance.sdk.cs_trace"),
+    "sdk_debug_shell": ("-I", "-m", "appliance.sdk.sdk_debug_shell"),
 }
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from appliance.core.errors import UserError
+from appliance.sdk import sdk_debug_shell
 from appliance.sdk.arguments import parse
 
 
@@ -14,6 +15,29 @@ def test_options_stand_anywhere_with_a_space_or_an_equals_sign():
     assert one == two
     assert (one.main, one.output) == (Path("a.csl"), Path("made"))
     assert (one.options.architecture, one.options.fabric_dims) == ("wse3", (8, 3))
+
+
+@pytest.mark.parametrize("release", ["1.1", "1.2", "1.3", "1.4", "2.10", "any"])
+def test_programs_name_the_release_that_they_are_written_in(release):
+    assert parse(["a.csl", f"--sdk-version={release}"]).options.dialect == release
+
+
+def test_version_says_which_releases_of_the_language_compile(capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse(["--version"])
+    assert caught.value.code == 0
+    assert "CSL of SDK 1.1 to 2.10" in capsys.readouterr().out
+
+
+def test_sdk_debug_shell_compiles_as_cslc_does(capsys, tmp_path):
+    assert sdk_debug_shell.main(["compile", str(tmp_path / "missing.csl")]) == 2
+    assert "cslc: error: There is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["visualize", "--artifact_dir", "out"]])
+def test_sdk_debug_shell_says_what_it_has(command, capsys):
+    assert sdk_debug_shell.main(command) == 2
+    assert "the only command here is `compile`" in capsys.readouterr().err
 
 
 def test_defaults_are_wse2_and_the_directory_out():

@@ -1,0 +1,1 @@
+"""Programs of our own over libraries of others, run by `csl_world`."""
