@@ -25,6 +25,13 @@ def memory():
     return plan, pod_memory(plan)
 
 
+def test_an_input_pod_counts_the_bytes_of_one_sample(memory):
+    plan, sizes = memory
+    whole = sum(plan.types[tensor.value].num_bytes for tensor in plan.inputs)
+    assert whole > BATCH
+    assert sizes.input_bytes == -(-whole // BATCH)
+
+
 def test_a_system_asks_for_the_weights_that_it_keeps_as_far_as_it_may():
     sizes = pod_memory(compile_program(GPT, batch_size=4, precision=Precision.F32))
 
