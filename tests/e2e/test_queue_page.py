@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
+from protos.csctl.api_pb2 import CancelJobRequest
 from tests.e2e.conftest import Opener, idle_appliance
+from tests.support.appliance_process import USER
 
 pytestmark = pytest.mark.browser
 
@@ -23,6 +25,10 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         running.wait_ready(found["runs"])
         found["waits"] = running.submit_execute(1, name="vision-wide", team="vision")
         found["last"] = running.submit_execute(2)
+        long = {f"label-{number}": f"{number}" * 60 for number in range(8)}
+        found["labelled"] = running.submit_execute(1, **long)
+        cancel = CancelJobRequest(job_id=found["labelled"])
+        running.csctl.CancelJobV2(cancel, metadata=USER)
         yield found
 
 
@@ -84,6 +90,60 @@ def test_bars_have_names_and_reasons_are_whole(jobs: dict[str, str], opener: Ope
     row = waiting_row(page, jobs["waits"])
     expect(row).to_contain_text("1 of 2 system(s) requested")
     expect(row.get_by_role("link", name="gpt-baseline")).to_be_visible()
+
+
+def test_bars_are_one_stop_of_the_keyboard_and_arrows_go_from_bar_to_bar(
+    jobs: dict[str, str], opener: Opener
+) -> None:
+    page = opener(jobs["root"]).open("/queue")
+    chart = page.get_by_role("group", name="Jobs on systems over time")
+    bars = chart.get_by_role("link")
+    expect(bars).to_have_count(2)  # one job on two systems
+    stops = chart.locator("a[tabindex='0']")
+    expect(stops).to_have_count(1)
+    bars.first.focus()
+    for key, number in (("ArrowRight", 1), ("ArrowUp", 0), ("ArrowDown", 1), ("Home", 0)):
+        page.keyboard.press(key)
+        expect(bars.nth(number)).to_be_focused()
+        expect(stops).to_have_count(1)
+    page.keyboard.press("Tab")
+    expect(chart.locator(":focus")).to_have_count(0)
+
+
+CUT = """() => [...document.querySelectorAll('[aria-label="Jobs"] .row')].flatMap((row) => {
+    const bottom = row.getBoundingClientRect().bottom + 1;
+    const cut = [...row.querySelectorAll('.badge')].filter(
+        ({ parentElement: cell }) => cell.scrollWidth > cell.clientWidth);
+    const over = [...row.querySelectorAll('.labels')].filter(
+        (each) => each.getBoundingClientRect().bottom > bottom);
+    return [...cut, ...over].map((each) => each.textContent);
+})"""
+"""Phases that are not whole in a list of jobs, and labels that reach below their own card."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("screen", [PHONE, TABLET, {}])
+def test_phases_are_whole_and_long_labels_stay_in_their_own_card(
+    jobs: dict[str, str], opener: Opener, screen: dict[str, object], scheme: str
+) -> None:
+    page = opener(jobs["root"], color_scheme=scheme, **screen).open("/queue?jobs=all")
+    expect(table(page).get_by_text("CANCELLED")).to_be_visible()
+    expect(table(page).get_by_text("label-0=")).to_be_visible()
+    assert page.evaluate(CUT) == []
+
+
+def test_while_the_appliance_does_not_answer_no_page_says_that_nothing_has_run(
+    jobs: dict[str, str], browser: Browser
+) -> None:
+    page = browser.new_page()
+    page.route("**/api/v1/**", lambda route: route.abort())
+    for path, words in (("/", "Nothing has run yet."), ("/queue", "No job has held a system yet.")):
+        page.goto(jobs["root"] + path)
+        expect(page.get_by_text("The appliance does not answer.").first).to_be_visible()
+        expect(page.get_by_text("Loading")).to_have_count(0)
+        expect(page.get_by_text(words)).to_have_count(0)
+        expect(page.get_by_text("Nobody has used a system lately.")).to_have_count(0)
+    page.close()
 
 
 @pytest.mark.parametrize("screen", [PHONE, TABLET])

@@ -4,8 +4,8 @@ import type { JSX } from "preact";
 import { Link } from "wouter-preact";
 import type { Schemas } from "../api";
 import { duration, percent, size } from "../format";
-import { useLive } from "../live";
-import { Card, Empty, Facts, Phase, Share, Trouble } from "../parts/basics";
+import { type Live, useLive } from "../live";
+import { Card, Facts, None, Phase, Share, Trouble } from "../parts/basics";
 import { Chart } from "../parts/Chart";
 import type { Flow } from "../parts/layout";
 import { type JobLabels, JobName } from "../parts/JobName";
@@ -34,8 +34,8 @@ export function Cluster(): JSX.Element {
           <Facts
             of={[
               ["Systems in use", `${busy} of ${view.systems.length}`],
-              ["Running jobs", String(running.value?.items.length ?? 0)],
-              ["Waiting jobs", <Link href="/queue">{waiting.value?.total ?? 0}</Link>],
+              ["Running jobs", running.value ? String(running.value.items.length) : "-"],
+              ["Waiting jobs", <Link href="/queue">{waiting.value?.total ?? "-"}</Link>],
               ["Nodes", String(view.nodes.length)],
             ]}
           />
@@ -50,7 +50,7 @@ export function Cluster(): JSX.Element {
           {view.node_groups.length > 0 && <NodeGroups groups={view.node_groups} labels={labels} />}
         </div>
       )}
-      <RunningJobs page={running.value} />
+      <RunningJobs running={running} />
     </>
   );
 }
@@ -72,7 +72,8 @@ function FlowCard({ systems }: { systems: string[] }): JSX.Element {
 }
 
 function Usage(): JSX.Element {
-  const { value } = useLive<History>("/cluster/utilization?hours=6", { topics: ["job"], everySeconds: 30 });
+  const history = useLive<History>("/cluster/utilization?hours=6", { topics: ["job"], everySeconds: 30 });
+  const { value } = history;
   return (
     <Card title="Systems in use, last 6 hours">
       {value && value.at.length > 1 ? (
@@ -86,7 +87,7 @@ function Usage(): JSX.Element {
           series={[{ name: "in use", values: value.share_in_use }]}
         />
       ) : (
-        <Empty>Nothing has run yet.</Empty>
+        <None of={history}>Nothing has run yet.</None>
       )}
     </Card>
   );
@@ -195,7 +196,8 @@ function NodeGroups({ groups, labels }: { groups: ClusterView["node_groups"]; la
   );
 }
 
-function RunningJobs({ page }: { page: JobPage | undefined }): JSX.Element {
+function RunningJobs({ running }: { running: Live<JobPage> }): JSX.Element {
+  const page = running.value;
   return (
     <Card title="Running jobs">
       {page && page.items.length > 0 ? (
@@ -226,7 +228,7 @@ function RunningJobs({ page }: { page: JobPage | undefined }): JSX.Element {
           </tbody>
         </Table>
       ) : (
-        <Empty>No job runs.</Empty>
+        <None of={running}>No job runs.</None>
       )}
     </Card>
   );

@@ -34,7 +34,13 @@ export function Job({ id }: { id: string }): JSX.Element {
   const hasSessions = job?.type === "execute" && job.num_run_sessions > 0;
   const sessions = useLive<Schemas["RunSessionList"]>(hasSessions ? `/jobs/${id}/sessions` : null, { topics: ["job", "progress"], id }).value?.items ?? [];
   const [shown, setShown] = useState("");
-  if (!job) return problem ? <Trouble problem={problem} /> : <Empty>Loading {id}...</Empty>;
+  if (!job)
+    return (
+      <>
+        <h1>{id}</h1>
+        {problem ? <Trouble problem={problem} /> : <Empty>Loading</Empty>}
+      </>
+    );
   const name = nameOf(job.labels);
   return (
     <>

@@ -5,9 +5,9 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { Schemas } from "../api";
 import { clock, duration, percent } from "../format";
-import { now, useLive, useWindow, type Window } from "../live";
+import { type Live, now, useLive, useWindow, type Window } from "../live";
 import { isEnded, JobActions } from "../parts/actions";
-import { Card, Empty, Facts, Labels, Phase, Trouble } from "../parts/basics";
+import { Card, Empty, Facts, Labels, None, Phase, Trouble } from "../parts/basics";
 import { Gantt } from "../parts/Gantt";
 import { useAddress } from "../parts/address";
 import { CHUNK } from "../parts/chunks";
@@ -44,7 +44,7 @@ export function Queue(): JSX.Element {
         </div>
       )}
       {queue.head && <Head queue={queue.head} />}
-      <Plan queue={queue.head} jobs={recent.value?.items ?? NO_JOBS} />
+      <Plan queue={queue.head} recent={recent} />
       {queue.head && <Waiting queue={queue} labels={labels} />}
       <Jobs />
       <FairShare />
@@ -78,7 +78,7 @@ function Waiting({ queue, labels }: { queue: Window<Entry, QueueView>; labels: J
     { name: "Why it waits", width: "minmax(10rem, 2fr)", card: "wide", cell: ({ waiting }) => <Reason waiting={waiting} /> },
     { name: "Expected start", width: "13rem", card: "wide", cell: ({ waiting }) => <Expected waiting={waiting} /> },
     { name: "Blocked by", width: "9rem", card: "wide", cell: ({ waiting }) => <Blocking waiting={waiting} labels={labels} /> },
-    { name: "", width: "16.5rem", card: "actions", cell: ({ job, waiting }) => <JobActions job={job} isHeld={waiting.kind === "Held"} onDone={queue.reload} /> },
+    { name: "Actions", width: "16.5rem", card: "actions", cell: ({ job, waiting }) => <JobActions job={job} isHeld={waiting.kind === "Held"} onDone={queue.reload} /> },
   ];
   return (
     <Card title="Waiting">
@@ -161,13 +161,14 @@ const Blocking = ({ waiting, labels }: { waiting: Entry["waiting"]; labels: JobL
   );
 };
 
-function Plan({ queue, jobs }: { queue: QueueView | undefined; jobs: readonly Summary[] }): JSX.Element {
+function Plan({ queue, recent }: { queue: QueueView | undefined; recent: Live<JobPage> }): JSX.Element {
+  const jobs = recent.value?.items ?? NO_JOBS;
   const cluster = useLive<ClusterView>("/cluster", { topics: ["system"] });
   const rows = cluster.value?.systems.map((each) => each.name) ?? [];
   const bars = useMemo(() => barsOf(jobs, queue?.items ?? []), [jobs, queue, Math.floor(now.value / 10_000)]);
   return (
     <Card title="Systems over time">
-      {bars.length === 0 ? <Empty>No job has held a system yet.</Empty> : <Gantt rows={planRows(rows, bars)} bars={bars} />}
+      {bars.length === 0 ? <None of={recent}>No job has held a system yet.</None> : <Gantt rows={planRows(rows, bars)} bars={bars} />}
     </Card>
   );
 }
@@ -231,8 +232,8 @@ function Jobs(): JSX.Element {
     { name: "Priority", width: "4.5rem", sort: "priority", cell: (job) => job.priority },
     { name: "Systems", width: "5.2rem", sort: "systems", cell: (job) => job.num_systems },
     { name: "Submitted", width: "8.5rem", sort: "submitted", cell: (job) => clock(job.created_at) },
-    { name: "Labels", width: "minmax(7rem, 1fr)", card: "wide", cell: (job) => <Labels labels={withoutName(job.labels)} /> },
-    { name: "", width: "13rem", card: "actions", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={jobs.reload} />) },
+    { name: "Labels", width: "minmax(7rem, 1fr)", card: "wide", cell: (job) => LabelLines({ labels: withoutName(job.labels) }) },
+    { name: "Actions", width: "13rem", card: "actions", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={jobs.reload} />) },
   ];
   return (
     <Card
@@ -276,6 +277,14 @@ function Jobs(): JSX.Element {
   );
 }
 
+/** As many labels as a card, or a row, has place for; the others are on the job's page. */
+const LabelLines = ({ labels }: { labels: Readonly<Record<string, string>> }): JSX.Element | null =>
+  Object.keys(labels).length === 0 ? null : (
+    <span class="labels">
+      <Labels labels={labels} />
+    </span>
+  );
+
 const query = (values: Readonly<Record<string, string>>): string =>
   Object.entries(values)
     .filter(([, value]) => value)
@@ -311,11 +320,12 @@ function SortChoice<T>({ columns, order, onOrder }: { columns: readonly Column<T
 type Shares = Schemas["Shares"];
 
 function FairShare(): JSX.Element {
-  const { value } = useLive<Shares>("/queue/shares", { topics: ["job"], everySeconds: 30 });
+  const shares = useLive<Shares>("/queue/shares", { topics: ["job"], everySeconds: 30 });
+  const { value } = shares;
   return (
     <Card title="Fair share">
       {!value || value.items.length === 0 ? (
-        <Empty>Nobody has used a system lately.</Empty>
+        <None of={shares}>Nobody has used a system lately.</None>
       ) : (
         <Table>
           <thead>

@@ -16,7 +16,7 @@ export function Audit(): JSX.Element {
       <Trouble problem={problem} />
       {value?.items.length === 0 && <Empty>Nothing has been changed yet.</Empty>}
       {value && value.items.length > 0 && (
-        <div class="scroll" style={{ maxHeight: "26rem", overflowY: "auto" }} tabIndex={0} role="region" aria-label="Latest changes">
+        <div class="scroll" style={{ maxHeight: "26rem", overflowY: "auto" }} tabIndex={0} role="region" aria-label="List of the latest changes">
           <Table>
             <thead>
               <tr>

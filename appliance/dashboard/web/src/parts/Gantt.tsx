@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useLocation } from "wouter-preact";
 import { clock, duration } from "../format";
 import { now } from "../live";
-import { axisTimes, type Bar, placeBars, spanOf, ticks } from "./timeline";
+import { axisTimes, type Bar, placeBars, spanOf, stepTo, ticks } from "./timeline";
 import { useWidth } from "./width";
 import { seriesColor } from "./basics";
 
@@ -25,11 +25,19 @@ export function Gantt({ rows, bars }: { rows: readonly string[]; bars: readonly 
   const height = TOP + rows.length * ROW + 6;
   const shown = ticks(from, to, inner, 80).filter((at) => ((at - from) / (to - from)) * inner < inner - HALF_TIME);
   const times = axisTimes(shown, present);
+  const onKey = (event: KeyboardEvent): void => {
+    const bars = [...(event.currentTarget as SVGElement).querySelectorAll<SVGAElement>("a")];
+    const next = bars[stepTo(event.key, bars.indexOf(document.activeElement as unknown as SVGAElement), bars.length)];
+    if (!next) return;
+    event.preventDefault();
+    for (const bar of bars) bar.tabIndex = bar === next ? 0 : -1;
+    next.focus();
+  };
   const xOf = (at: number): number => LEFT + ((at - from) / (to - from)) * inner;
 
   return (
     <div class="scroll" ref={box}>
-      <svg width={width} height={height} role="group" aria-label="Jobs on systems over time">
+      <svg width={width} height={height} role="group" aria-label="Jobs on systems over time: the arrow keys go from job to job" onKeyDown={onKey}>
         {shown.map((at, index) => (
           <g key={at}>
             <line x1={xOf(at)} x2={xOf(at)} y1={TOP - 4} y2={height} stroke="var(--line)" />
@@ -45,8 +53,9 @@ export function Gantt({ rows, bars }: { rows: readonly string[]; bars: readonly 
             {row}
           </text>
         ))}
-        {placed.map((bar) => (
+        {placed.map((bar, index) => (
           <a
+            tabIndex={index === 0 ? 0 : -1}
             key={`${bar.job}/${bar.row}/${bar.start}`}
             href={`/jobs/${bar.job}`}
             aria-label={label(bar)}

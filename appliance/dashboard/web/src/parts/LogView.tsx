@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Schemas } from "../api";
 import { size } from "../format";
 import { useLive } from "../live";
-import { Card, Empty, Trouble } from "./basics";
+import { Card, None, Trouble } from "./basics";
 import { readable } from "./logline";
 import { matches } from "./search";
 import { type Span, visibleSpan } from "./visible";
@@ -16,13 +16,14 @@ const MAX_LINES = 20_000;
 const LINE_HEIGHT = 19;
 
 export function Logs({ id, pod, onChoose }: { id: string; pod: string; onChoose: (pod: string) => void }): JSX.Element {
-  const { value, problem } = useLive<LogList>(`/jobs/${id}/logs`, { topics: ["job"], id });
+  const logs = useLive<LogList>(`/jobs/${id}/logs`, { topics: ["job"], id });
+  const { value, problem } = logs;
   const names = value?.items.map((each) => each.pod) ?? [];
   const chosen = names.includes(pod) ? pod : (names.find((name) => name.includes("coordinator")) ?? names[0]);
   return (
     <Card title="Logs" id="logs">
-      {problem && <Trouble problem={problem} />}
-      {!problem && !chosen && <Empty>No pod has printed anything.</Empty>}
+      {problem && chosen && <Trouble problem={problem} />}
+      {!chosen && <None of={logs}>No pod has printed anything.</None>}
       {chosen && (
         <>
           <select aria-label="Log of" value={chosen} onChange={(event) => onChoose(event.currentTarget.value)}>

@@ -32,7 +32,7 @@ export function Sessions(): JSX.Element {
             <th class="num">Running</th>
             <th class="num">Waiting</th>
             <th>State</th>
-            <th />
+            <th class="unseen">Actions</th>
           </tr>
         </thead>
         <tbody>

@@ -6,7 +6,7 @@ import { ask, type Schemas } from "../api";
 import { clock, duration } from "../format";
 import { useLive } from "../live";
 import { isAdmin } from "./account";
-import { Card, Empty, Trouble } from "./basics";
+import { Card, None, Trouble } from "./basics";
 import { JobName } from "./JobName";
 import { Dialog } from "./Dialog";
 import { perform } from "./toasts";
@@ -53,7 +53,7 @@ export function Systems(): JSX.Element {
         </tbody>
       </Table>
       <h3>Planned maintenance</h3>
-      {(planned.value?.items.length ?? 0) === 0 && <Empty>None.</Empty>}
+      {(planned.value?.items.length ?? 0) === 0 && <None of={planned}>None.</None>}
       {planned.value?.items.map((each) => (
         <p key={`${each.id}${each.system}`} class="small">
           {each.system}: {clock(each.starts_at)} to {clock(each.ends_at)} ({duration((Date.parse(each.ends_at) - Date.parse(each.starts_at)) / 1000)}) {each.notes}{" "}

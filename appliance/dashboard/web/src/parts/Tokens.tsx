@@ -43,7 +43,7 @@ export function Tokens(): JSX.Element {
               <th>Label</th>
               <th>Made</th>
               <th>Ends</th>
-              <th />
+              <th class="unseen">Actions</th>
             </tr>
           </thead>
           <tbody>

@@ -37,7 +37,7 @@ export function Users(): JSX.Element {
               <th>Role</th>
               <th>Sessions</th>
               <th>State</th>
-              <th />
+              <th class="unseen">Actions</th>
             </tr>
           </thead>
           <tbody>

@@ -75,6 +75,12 @@ export function Title({ words }: { words: string }): null {
   return null;
 }
 
+/** What stands in place of rows: that there are none, once the appliance has said so; until then that it has not. */
+export function None({ of, children }: { of: { value: unknown; problem: Problem | undefined }; children: ComponentChildren }): JSX.Element {
+  if (of.problem) return <Trouble problem={of.problem} />;
+  return <Empty>{of.value === undefined ? "Loading" : children}</Empty>;
+}
+
 export const Empty = ({ children }: { children: ComponentChildren }): JSX.Element => <p class="empty">{children}</p>;
 
 export function Trouble({ problem }: { problem: Problem | undefined }): JSX.Element | null {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { axisTimes, type Bar, placeBars, planned, spanOf, ticks } from "./timeline";
+import { axisTimes, type Bar, placeBars, planned, spanOf, stepTo, ticks } from "./timeline";
 
 const bar = (start: number, end: number, row = "a"): Bar => ({ row, job: "j", name: "", phase: "RUNNING", start, end, isPlanned: false });
 const span = { from: 1000, to: 2000, width: 500, rowHeight: 20 };
@@ -68,4 +68,14 @@ describe("what is written on the chart", () => {
     expect(axisTimes([at(23, 22), at(23, 23), at(24, 0), at(24, 1)], at(24, 2))).toEqual(["22:00\n23 Nov", "23:00", "00:00\n24 Nov", "01:00"]);
     expect(axisTimes([at(24, 0), at(24, 0) + 15_000], at(24, 2))).toEqual(["00:00:00", "00:00:15"]);
   });
+});
+
+it("the arrow keys go from bar to bar, and no further than the last", () => {
+  const steps: [string, number, number][] = [
+    ["ArrowRight", 0, 1], ["ArrowDown", 1, 2], ["ArrowRight", 2, -1], ["ArrowLeft", 2, 1], ["ArrowUp", 0, -1],
+    ["Home", 2, 0], ["End", 0, 2], ["Tab", 1, -1], ["ArrowRight", -1, 0],
+  ];
+  for (const [key, at, next] of steps) expect(stepTo(key, at, 3)).toBe(next);
+  expect(stepTo("Home", -1, 0)).toBe(-1);
+  expect(stepTo("End", -1, 0)).toBe(-1);
 });

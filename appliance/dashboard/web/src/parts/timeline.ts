@@ -115,3 +115,11 @@ export function ticks(from: number, to: number, width: number, pixels = 110): nu
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) made.push(at);
   return made;
 }
+
+/** Which of so many things in a row the keyboard goes to from one of them; -1 for keys that go nowhere. */
+export function stepTo(key: string, at: number, count: number): number {
+  if (key === "Home") return count ? 0 : -1;
+  if (key === "End") return count - 1;
+  const next = key === "ArrowRight" || key === "ArrowDown" ? at + 1 : key === "ArrowLeft" || key === "ArrowUp" ? at - 1 : -1;
+  return next >= 0 && next < count ? next : -1;
+}
