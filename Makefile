@@ -35,7 +35,7 @@ SEED ?= 2026
 # How many damaged CSL program files `make fuzz` runs.
 PROGRAMS ?= 100000
 
-.PHONY: help setup hooks client releases notebook sdk-client test-csl test-csl-world test-releases test-modelzoo demo test test-all processes check docs lint types layers deps unit unit-all fuzz fuzz-csl attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup hooks client releases notebook sdk-client test-csl test-csl-world test-releases test-modelzoo demo test test-all processes check docs lint types layers deps unit unit-all fuzz fuzz-csl attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-starts bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -220,6 +220,9 @@ bench-csl: $(INSTALLED) ## Measure the CSL compiler and the simulated fabric; fa
 
 bench-wafer: $(TOOLS) ## Hold the wafer's timing model to every published number
 	$(PY) benchmarks/wafer.py
+
+bench-starts: $(TOOLS) ## Measure how true expected starts are on simulated jobs; fails if a bar is missed
+	$(PY) -m benchmarks.expected_starts
 
 bench-queue: $(TOOLS) ## Measure the scheduler on simulated queues; fails if a bar is missed
 	status=0; $(PY) -m benchmarks.queue_simulator || status=1; \

@@ -282,6 +282,7 @@ class CycleState:
             priority=job.priority,
             account=job.account,
             workflow=job.workflow,
+            program=job.program,
             started_seconds=self.snapshot.now_seconds,
             estimate=self.queue.estimate_of(job),
             has_time_limit=job.limit_seconds is not None,

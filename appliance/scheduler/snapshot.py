@@ -34,6 +34,7 @@ class Grant:
         priority: Its priority value.
         account: Whom its use is charged to.
         workflow: Its workflow.
+        program: What it runs; empty when that is not known.
         started_seconds: When it was admitted; None when that is not known.
         estimate: How long it will run; None when that is not known.
         progress: How far its steps are; None when that is not known.
@@ -50,6 +51,7 @@ class Grant:
     priority: int = DEFAULT_PRIORITY
     account: Account = NOBODY
     workflow: WorkflowId | None = None
+    program: str = ""
     started_seconds: float | None = None
     estimate: Estimate | None = None
     progress: RunProgress | None = None

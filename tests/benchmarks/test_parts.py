@@ -24,6 +24,7 @@ OTHERS = {
     "wafer": (),
     "csl": ("--small",),
     "queue_simulator": ("--jobs", "300", "--queued", "300", "--processes", "1"),
+    "expected_starts": ("--jobs", "40", "--seeds", "1", "--processes", "1"),
     "queue_throughput": ("--jobs", "20", "--queued", "5000", "--no-slurm"),
 }
 """What is no part of `engine_bars`, with its arguments."""

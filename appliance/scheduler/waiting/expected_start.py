@@ -8,6 +8,7 @@ is that of the question. So a job that outlives its estimate leaves no time in t
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from appliance.scheduler.admission import Admit, CycleState, Preempt, Promise
 from appliance.scheduler.demand import SYSTEMS
 from appliance.scheduler.placement import Placement
 from appliance.scheduler.queue import PendingJob
-from appliance.scheduler.run_time import Basis
+from appliance.scheduler.run_time import Basis, Origin
 from appliance.scheduler.snapshot import Grant
 from appliance.scheduler.waiting.resource_profile import Profile
 
@@ -70,6 +71,28 @@ class WaitingJobs:
         self.promises = {promise.job.id: promise for promise in cycle.promises}
         self.snapshot = replace(cycle.snapshot, grants=tuple(_grants_after(cycle)))
 
+    def run_seconds(self, slot: int) -> float:
+        """Return how long a waiting job is expected to run.
+
+        Where no run of its program has ended, one that runs tells more than the user's others.
+        """
+        job = self.jobs[slot]
+        told = self._running_alike.get(Origin(job.user, job.program, job.type))
+        if told is None or self.cycle.queue.history.knows(job.user, job.program, job.type):
+            return float(self.expected[slot])
+        return min(told, job.limit_seconds or math.inf)
+
+    @cached_property
+    def _running_alike(self) -> Mapping[Origin, float]:
+        """How long the jobs that run will have run, by origin, where their steps tell."""
+        found: dict[Origin, list[float]] = {}
+        for grant in self.snapshot.grants:
+            if grant.program and grant.started_seconds is not None and grant.has_steps:
+                seconds = self.snapshot.end_expected(grant) - grant.started_seconds
+                origin = Origin(grant.account.user, grant.program, grant.type)
+                found.setdefault(origin, []).append(seconds)
+        return {origin: sum(each) / len(each) for origin, each in found.items()}
+
     def at(self, now_seconds: float, find_progress: FindProgress) -> "WaitingJobs":
         """Return the same jobs behind the running jobs as far as these are at a time.
 
@@ -79,6 +102,7 @@ class WaitingJobs:
         """
         later, snapshot = copy.copy(self), self.snapshot
         later.__dict__.pop("grants", None)
+        later.__dict__.pop("_running_alike", None)
         later.snapshot = replace(
             snapshot,
             now_seconds=max(now_seconds, snapshot.now_seconds),
@@ -232,7 +256,7 @@ class ExpectedStarts:
             found = profile.reserve(
                 self._waiting.jobs[slot].id,
                 self._waiting.demand[:, slot],
-                float(self._waiting.expected[slot]),
+                self._waiting.run_seconds(slot),
             )
             if found is not None:
                 planned[slot] = found

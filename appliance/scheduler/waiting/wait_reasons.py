@@ -165,7 +165,7 @@ class Waits(Mapping[JobId, Wait]):
             behind=behind,
             kind=kind,
             expected_start=start,
-            run_seconds=float(self._waiting.expected[slot]),
+            run_seconds=self._waiting.run_seconds(slot),
         )
 
     def _place_in_words(self, job: PendingJob, kind: WaitReason, position: int) -> str:

@@ -1,5 +1,6 @@
 """Positions, expected starts and reasons, as the last cycle published them."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -151,6 +152,48 @@ def test_a_changed_quota_is_seen_at_once(harness):
     assert harness.queue.explain(job).kind is WaitReason.QUOTA
     harness.sessions.update("team", {"max_executes": 1})
     harness.until(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_how_long_a_job_went_on_after_its_session_is_learned(tmp_path, is_new):
+    program = Requirements(program="abc")
+    report = {"phase": "", "message": "", "pods": [], "events": []}
+
+    def session(harness, job, step, ended_at=None):
+        told = RunSession(
+            number=1,
+            is_training=True,
+            num_steps=10,
+            completed_steps=step,
+            step_seconds=2.0,
+            started_at=harness.state.clock.now(),
+            ended_at=ended_at,
+        )
+        harness.jobs.reported(job, **report, session=told)
+
+    def learn(harness):
+        job = run(harness, "wsjob-p", requirements=program)
+        session(harness, job, 10, harness.state.clock.now())
+        harness.advance(40.0)
+        harness.jobs.end(job, Phase.SUCCEEDED, "")
+        harness.mailbox.post(Happened(job=job, event=machine.Stopped()))
+        harness.until(lambda: harness.jobs.load(job).phase is Phase.SUCCEEDED)
+
+    def ask(harness):
+        running = run(harness, "wsjob-q", requirements=program)
+        waiting = queue_up(harness, "wsjob-s")
+        session(harness, running, 5)
+        harness.until(lambda: "by its own steps" in harness.queue.explain(waiting).basis)
+        found = harness.queue.explain(waiting)
+        assert re.search(r"and (40|41|42)(\.\d)? s until it ends", found.basis), found.basis
+
+    with running_harness(tmp_path, num_systems=2) as harness:
+        learn(harness)
+        if not is_new:
+            ask(harness)
+    if is_new:
+        with running_harness(tmp_path, num_systems=2) as harness:
+            ask(harness)
 
 
 def test_earlier_runs_of_a_program_are_known_to_a_new_management(tmp_path):

@@ -8,7 +8,9 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.run import Aftermath, CompletedSessions, RunProgress
 from appliance.core.ids import WorkflowId
 from appliance.core.quantities import duration
-from appliance.scheduler.run_time import Basis, Estimate
+from appliance.scheduler.cycle import run_cycle
+from appliance.scheduler.queue import JobQueue
+from appliance.scheduler.run_time import Basis, Estimate, RunHistory
 from appliance.scheduler.snapshot import WorkflowReservation
 from tests.support.scheduling import HOUR, cluster, cycle, execute, held
 
@@ -248,3 +250,37 @@ def test_every_type_of_job_is_counted_by_itself():
     assert [waits[f"d{n}"].position for n in (1, 2, 3)] == [0, 1, 2]
     assert [waits[f"e{n}"].position for n in (0, 1)] == [0, 1]
     assert "2 driver job(s) queued before current job" in waits["d3"].reason
+
+
+@pytest.mark.parametrize(
+    ("program", "limit", "user", "seconds"),
+    [
+        pytest.param("sweep", None, "ada", 80 + 431 * 0.4 + 5, id="a run of the program runs"),
+        pytest.param("sweep", 100.0, "ada", 100.0, id="its limit ends it before"),
+        pytest.param("other", None, "ada", 24 * HOUR, id="another program"),
+        pytest.param("sweep", None, "bob", 24 * HOUR, id="of another user"),
+        pytest.param("", None, "ada", 24 * HOUR, id="nobody knows its program"),
+    ],
+)
+def test_a_run_is_expected_to_take_as_long_as_one_of_its_program_that_runs(
+    program, limit, user, seconds
+):
+    running = held("r", "s0", user="ada", started_seconds=NOW - 80, progress=progress(169))
+    running = replace(running, program="sweep")
+    first = execute("first", 1, program=program, user=user, limit_seconds=limit)
+    waits = cycle(
+        cluster(1, running, now_seconds=NOW), [first, execute("next", 1, sequence=1, user=user)]
+    ).waits
+    assert waits["first"].run_seconds == pytest.approx(seconds)
+    if limit is None:
+        wait = waits["next"].expected_start.at_seconds - waits["first"].expected_start.at_seconds
+        assert wait == pytest.approx(seconds)
+
+
+def test_ended_runs_of_a_program_tell_more_than_one_that_runs():
+    history = RunHistory()
+    history.observe("ada", "sweep", JobType.EXECUTE, 60.0)
+    running = held("r", "s0", user="ada", started_seconds=NOW - 80, progress=progress(169))
+    queue = JobQueue([execute("first", 1, program="sweep", user="ada")], history=history)
+    outcome = run_cycle(cluster(1, replace(running, program="sweep"), now_seconds=NOW), queue)
+    assert outcome.waits["first"].run_seconds == 60.0

@@ -118,6 +118,7 @@ def grant_of(job: JobRecord, estimate: Estimate) -> Grant:
         priority=job.priority,
         account=Account(job.session, user_of(job)),
         workflow=job.workflow,
+        program=job.requirements.program,
         started_seconds=job.started_at.timestamp() if job.started_at else None,
         estimate=estimate,
         has_time_limit=job.requirements.limit_seconds is not None,

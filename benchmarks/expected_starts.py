@@ -1,0 +1,133 @@
+"""Measures expected starts: `make bench-starts`, or `python -m benchmarks.expected_starts`.
+
+Replays mixed jobs on virtual time (sweeps, programs that run once, evaluations, failures, cancels,
+four priorities) through the scheduler and all that its forecasts rest on, asks every half minute
+when each waiting job will start, and compares that with when it did. An error counts beyond 5 s, as
+a part of the wait that was left. Prints a table for people, then one line per bar (`name value bar
+ok|MISSED`); the exit code is 1 if one is missed.
+
+Whoever is *next* waits for running jobs alone. Before the others jobs start that nobody has seen
+yet, or that fair share prefers once their users' others have run.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.queue_simulator import Bar
+from benchmarks.simulation.mixed_jobs import mixed_jobs
+from benchmarks.simulation.run_replay import Answer, Replayed, RunReplay
+
+LOAD = 0.5
+NUM_SYSTEMS = 8
+_TOLERATED_SECONDS = 5.0
+_MEDIAN, _P90 = 0.10, 0.30
+_LATER = ("which waits too", "work of all jobs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errors:
+    """How wrong some answers were.
+
+    Attributes:
+        num_answers: How many.
+        wait_seconds: The median of the waits that were left.
+        error_seconds: The median of the errors.
+        median: The median of the parts of the waits by which they were wrong beyond 5 s.
+        p90: What a tenth of these parts exceeds.
+    """
+
+    num_answers: int
+    wait_seconds: float
+    error_seconds: float
+    median: float
+    p90: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--jobs", type=int, default=300, help="jobs of a replay")
+    parser.add_argument(
+        "--seeds", type=int, nargs="*", default=[1, 2, 3, 4], help="one replay each"
+    )
+    parser.add_argument("--processes", type=int, default=2, help="replays at a time")
+    options = parser.parse_args(arguments)
+    with ProcessPoolExecutor(options.processes) as pool:
+        runs = list(pool.map(replay, options.seeds, [options.jobs] * len(options.seeds)))
+    bars = list(_bars(options.seeds, runs))
+    for bar in bars:
+        print(bar)
+    return 0 if all(bar.is_met for bar in bars) else 1
+
+
+def replay(seed: int, num_jobs: int) -> Replayed:
+    """Replay the jobs of a seed."""
+    jobs = mixed_jobs(seed=seed, num_jobs=num_jobs, num_systems=NUM_SYSTEMS, load=LOAD)
+    return RunReplay(jobs, NUM_SYSTEMS).run()
+
+
+def _bars(seeds: Sequence[int], runs: Sequence[Replayed]) -> Iterator[Bar]:
+    print(
+        f"{'seed':<6} {'who':<6} {'answers':>8} {'wait':>8} {'error':>8} {'median':>7} {'p90':>6}"
+    )
+    for seed, run in zip(seeds, runs, strict=True):
+        print(_row(str(seed), "next", errors([run], only_next=True)))
+        print(_row(str(seed), "all", errors([run])))
+        for line in run.contradictions[:10]:
+            print(line)
+    contradictions = sum(len(run.contradictions) for run in runs)
+    yield Bar(name="expected_starts_contradictions", value=contradictions, most=0)
+    for who, found in (("next", errors(runs, only_next=True)), ("all", errors(runs))):
+        yield Bar(name=f"expected_starts_{who}_median", value=found.median, most=_MEDIAN)
+        yield Bar(name=f"expected_starts_{who}_p90", value=found.p90, most=_P90)
+
+
+def _row(seed: str, who: str, found: Errors) -> str:
+    return (
+        f"{seed:<6} {who:<6} {found.num_answers:>8,} {found.wait_seconds:>6.0f} s "
+        f"{found.error_seconds:>6.0f} s {found.median:>7.3f} {found.p90:>6.3f}"
+    )
+
+
+def errors(runs: Iterable[Replayed], *, only_next: bool = False) -> Errors:
+    """Return how wrong the answers were about jobs that have started.
+
+    Args:
+        runs: The replays.
+        only_next: Of jobs that waited for running jobs alone.
+    """
+    answered = (each for run in runs for each in _answered(run))
+    told = [each for each in answered if not (only_next and _is_later(each[0]))]
+    if not told:
+        return Errors(num_answers=0, wait_seconds=0.0, error_seconds=0.0, median=0.0, p90=0.0)
+    wait = np.array([start - answer.asked_seconds for answer, start, _ in told])
+    error = np.abs([expected - start for _, start, expected in told])
+    part = np.maximum(error - _TOLERATED_SECONDS, 0.0) / np.maximum(wait, 1.0)
+    return Errors(
+        num_answers=len(told),
+        wait_seconds=float(np.median(wait)),
+        error_seconds=float(np.median(error)),
+        median=float(np.median(part)),
+        p90=float(np.quantile(part, 0.9)),
+    )
+
+
+def _answered(run: Replayed) -> Iterator[tuple[Answer, float, float]]:
+    """Yield each answer with the start that came and the one that was expected."""
+    for answer in run.answers:
+        start = run.starts_seconds[answer.job]
+        if start is not None and answer.start_seconds is not None:
+            yield answer, start, answer.start_seconds
+
+
+def _is_later(answer: Answer) -> bool:
+    return any(words in answer.basis for words in _LATER)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
