@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tests.support.csl_random import numbers as n
 from tests.support.csl_random.aggregates import (
@@ -142,17 +143,27 @@ def _whole(scope: Scope, context: Context, depth: int) -> Stmt:
         dest = scope.chance.choice(same)
 
         def run(memory: Memory) -> None:
-            memory.globals[dest] = copy.deepcopy(memory.globals[source])
+            _fill(memory.globals, {dest: copy.deepcopy(memory.globals[source])})
 
         return Stmt([f"{dest} = {source};"], run)
-    name = context.fresh("w")
+    name, word = context.fresh("w"), scope.chance.choice(("var", "const"))
 
     def declare(memory: Memory) -> None:
         memory.frame[name] = copy.deepcopy(memory.globals[source])
 
     indices = [place for place in scope.places if place.kind == U16 and place.bits is None][:1]
-    scope.places += places_of(name, shape, local_way(name), indices, scope.chance)
-    return Stmt([f"var {name}: {name_of(shape)} = {source};"], declare)
+    places = places_of(name, shape, local_way(name), indices, scope.chance)
+    scope.places += [replace(place, is_const=word == "const") for place in places]
+    return Stmt([f"{word} {name}: {name_of(shape)} = {source};"], declare)
+
+
+def _fill(target: Any, source: Any) -> None:
+    """Give each part of a struct or an array its value: pointers to parts stay."""
+    for key in source if isinstance(source, dict) else range(len(source)):
+        if isinstance(source[key], dict | list):
+            _fill(target[key], source[key])
+        else:
+            target[key] = source[key]
 
 
 def _pointer(scope: Scope, context: Context, depth: int) -> Stmt:
