@@ -22,6 +22,6 @@ def optimised(functions: tuple[Function, ...], *, is_checked: bool) -> tuple[Fun
 
 def _optimised(function: Function) -> Function:
     function = without_known_branches(known_everywhere(without_passing(function)))
-    function = without_unused(without_repeats(function))
+    function = without_unused(without_known_branches(without_repeats(function)))
     function = without_repeats(before_loops(function))
     return without_unused(with_elements(without_unused(without_passing(function))))

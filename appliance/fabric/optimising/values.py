@@ -33,6 +33,7 @@ from appliance.csl.program import (
     Store,
     Unary,
 )
+from appliance.csl.program.code import MEMORY_BYTES
 from appliance.csl.program.operands import Operand
 from appliance.fabric.optimising.folding import folded
 from appliance.fabric.optimising.registers import PURE, reads, with_operands, written
@@ -161,7 +162,9 @@ class _Block:
         return any(self._is_in_array(each) for each in (item.a, item.b))
 
     def _is_in_array(self, operand: Operand) -> bool:
-        return isinstance(operand, Address) or self._key(operand) in self.arrays
+        if isinstance(operand, Address):
+            return operand.address < MEMORY_BYTES  # beyond lie registers of the router
+        return self._key(operand) in self.arrays
 
     def _loaded(self, item: Load) -> Instruction:
         key, kind = (self._key(item.address), item.offset), self.function.registers[item.dest.index]
