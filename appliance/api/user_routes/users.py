@@ -31,7 +31,7 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 @router.get("/users", responses=problems(403))
-def list_users(entry: Annotated[Entry, enter(rules.MANAGE_USERS)], services: Services) -> UserList:
+def list_users(entry: Annotated[Entry, enter(rules.LIST_USERS)], services: Services) -> UserList:
     """Return all accounts; for administrators of the cluster."""
     return UserList(items=[UserView.of(account) for account in services.access.accounts()])
 

@@ -77,7 +77,7 @@ _CSADM: Mapping[str, Rule] = {
     "ListSystemMaintenance": rules.READ,
     "UserBlock": rules.MANAGE_UID,
     "UserUnblock": rules.MANAGE_UID,
-    "UserListBlocked": rules.MANAGE_USERS,
+    "UserListBlocked": rules.LIST_USERS,
 }
 
 _QUEUE: Mapping[str, Rule] = {

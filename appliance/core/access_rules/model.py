@@ -118,6 +118,8 @@ class Rule:
         identity: What is proved first.
         cost: What the call occupies.
         max_bytes: Size of one message or body.
+        is_reading: Whether it changes nothing, though its action is one that mostly does: the audit
+            trail then has only those who were refused.
     """
 
     action: Action
@@ -128,6 +130,7 @@ class Rule:
     identity: Identity = Identity.CALLER
     cost: Cost = Cost.LIGHT
     max_bytes: int = MIB
+    is_reading: bool = False
 
     @property
     def is_decided_by_body(self) -> bool:

@@ -266,17 +266,15 @@ class Gate:
             return None
         asker = _Asker(principal=principal, workflow=entered.workflow)
         target = _TARGETS[rule.lookup](self._places, rule, field, asker)
+        if rule.lookup is Lookup.ACCOUNT and target.name == principal.user.name:
+            return None  # one's own account
         if not rule.action.is_change:
-            self._allow(principal, rule, target)
+            self._access.allow(principal, rule.action, target)
             return None
-        return self._access.begin(
+        change = self._access.begin(
             principal, rule.action, target, entry_point=entry_point, detail=detail
         )
-
-    def _allow(self, principal: Principal, rule: Rule, target: Target) -> None:
-        if rule.lookup is Lookup.ACCOUNT and target.name == principal.user.name:
-            return  # one's own
-        self._access.allow(principal, rule.action, target)
+        return None if rule.is_reading else change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -316,6 +316,20 @@ def test_a_log_export_is_for_those_who_may_read_the_jobs_logs(database, clock):
             admitted(gate, name, eve, request)
 
 
+def test_who_looks_at_the_users_changes_nothing_and_who_may_not_is_written_down(database, clock):
+    access = make_access(database, clock)
+    gate = make_gate(access, database, clock)
+    name = "/cluster.cluster_mgmt_pb.csadm.CsAdmV1/UserListBlocked"
+    root = caller((("auth-uid", "0"), ("auth-gid", "0"), ("auth-username", "root")))
+    assert admitted(gate, name, root) is None
+    assert access.audit(AuditFilter()) == []
+    eve = caller((("auth-uid", "1001"), ("auth-gid", "101"), ("auth-username", "eve")))
+    with pytest.raises(ForbiddenError):
+        admitted(gate, name, eve)
+    (refused,) = access.audit(AuditFilter())
+    assert (refused.user, refused.action) == ("eve", "manage-users")
+
+
 def open_access_with_tokens(database, clock):
     return make_access(database, clock, needs_token=True)
 
