@@ -32,6 +32,7 @@ _OWN = {
     "WSC_CSL_CHECKS": "`0`: `cs_python` does not look for accesses beyond an array",
     "WSC_CS_PYTHON_PACKAGES": "directory with the NumPy of host programs; `none` for ours",
     "WSC_CS_PYTHON_PATH": "the search path of `cs_python`'s child",
+    "WSC_CS_PYTHON_TRACEBACK": "whether `cs_python --traceback` was called, for its child",
     "WSC_JOB": "a pod's job, for what it starts",
     "WSC_POD_ADDRESS": "a pod's address on Kubernetes, from the downward API",
     "WSC_SDK_JOB_TRACE": "where an SDK job's programs write their trace",
