@@ -8,7 +8,6 @@ group = new_tree(
         "cluster": Branch(
             module="cluster.nodes",
             attribute="get_cluster",
-            has_own_n=True,
             example="csctl get cluster --system-only",
         ),
         "job": Branch(
