@@ -22,14 +22,12 @@ class Branch:
         module: Module below `csctl.commands`.
         attribute: The group in it, or the function of the command.
         aliases: What users may type instead; not listed in the help.
-        has_own_n: `-n` means something else here, and the session is `--namespace` only.
         example: A command line for the help of a command.
     """
 
     module: str
     attribute: str = "group"
     aliases: tuple[str, ...] = ()
-    has_own_n: bool = False
     example: str = ""
 
 
@@ -77,4 +75,4 @@ def _load(branch: Branch, name: str) -> click.Command:
     found = getattr(importlib.import_module(f"csctl.commands.{branch.module}"), branch.attribute)
     if isinstance(found, click.Command):
         return found
-    return new_command(name, found, has_own_n=branch.has_own_n, example=branch.example)
+    return new_command(name, found, example=branch.example)

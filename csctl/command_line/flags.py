@@ -34,9 +34,6 @@ CsConfigFlag = Annotated[
 NamespaceFlag = Annotated[
     str | None, option("-n", "--namespace", metavar="SESSION", help=_NAMESPACE_HELP)
 ]
-_LongNamespaceFlag = Annotated[
-    str | None, option("--namespace", metavar="SESSION", help=_NAMESPACE_HELP)
-]
 DebugFlag = Annotated[
     int,
     option(
@@ -91,7 +88,6 @@ def command(
     name: str,
     *,
     aliases: Sequence[str] = (),
-    has_own_n: bool = False,
     example: str = "",
 ) -> Callable[[C], C]:
     """Register the decorated function as a command of the group.
@@ -100,13 +96,12 @@ def command(
         group: Where it belongs.
         name: What users type.
         aliases: What they may type instead; not listed in the help.
-        has_own_n: `-n` means something else here, and the session is `--namespace` only.
         example: A command line for the help.
     """
 
     def register(function: C) -> C:
         for each in (name, *aliases):
-            made = new_command(each, function, has_own_n=has_own_n, example=example)
+            made = new_command(each, function, example=example)
             made.hidden = each != name
             group.add_command(made)
         return function
@@ -114,12 +109,10 @@ def command(
     return register
 
 
-def new_command(
-    name: str, function: Callable[..., None], *, has_own_n: bool = False, example: str = ""
-) -> click.Command:
+def new_command(name: str, function: Callable[..., None], *, example: str = "") -> click.Command:
     """Return the command that parses a function's parameters and calls it."""
     own = parameters_of(function, skip=1)
-    common = parameters_of(_common_with_own_n if has_own_n else _common)
+    common = parameters_of(_common)
 
     def body(csconfig: Path | None, namespace: str | None, debug: int, **given: object) -> None:
         invocation = take_flags(
@@ -151,9 +144,3 @@ def _common(
     csconfig: CsConfigFlag = None, namespace: NamespaceFlag = None, debug: DebugFlag = 0
 ) -> None:
     """Have the flags of every command."""
-
-
-def _common_with_own_n(
-    csconfig: CsConfigFlag = None, namespace: _LongNamespaceFlag = None, debug: DebugFlag = 0
-) -> None:
-    """Have the flags of a command to which `-n` means something else."""
