@@ -32,7 +32,7 @@ IN_CODE = [
     ("if (false) { twice(1, 2); no_such(); }", "if (true) { $$twice(1, 2); }", "function 'twice' takes 1 argument, got 2"),
     # Operations.
     ("@fmacs(g, g, g, y);", "@fmach(g, g, g, $$y);", "'@fmach': expected type 'f16', got: 'f32'"),
-    ("@add16(d, e, fifo);", "@add16(d, $$fifo, e);", "a FIFO is not the first source of '@add16'"),
+    ("@add16(d, e, fifo);", "@add16(d, $$fifo, e);", "a FIFO is not the first source of '@add16'; give it second"),
     ("const z = @set_dsd_length(d, 1);", "const z = @set_dsd_length(d, $$-1);", "value -1 does not fit type 'u16'"),
     ("const z = @set_dsd_stride(d, -128);", "const z = @set_dsd_stride(d, $$200);", "value 200 does not fit type 'i8' (-128 to 127)"),
     ("const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .input_queue = iq }); @mov16(d, fin, .{ .async = true, .on_control = .{ .terminate = true } });",

@@ -79,6 +79,7 @@ def _signatures(half: FloatType) -> dict[str, _Signature]:
 
 _SCALAR_ONLY = frozenset(("fnormh", "fnorms", "fscaleh", "fscales"))
 _ALSO_SCALAR = frozenset(("fh2xp16", "fs2xp16"))
+_COMMUTATIVE = ("add", "and", "or", "xor", "fadd", "fmul", "fmax")
 """What has a form with a pointer and a scalar beside those with DSDs."""
 
 
@@ -156,7 +157,9 @@ def _check_shapes(values: list[Value], node: tree.BuiltinCall, frame: Frame) -> 
     if len(fabric) > 1 and frame.world.session.is_wse3:
         frame.fail(node, "an operation of wse3 reads from one fabin_dsd at most")
     if len(sources) > 1 and sources[0].type is t.FIFO:
-        frame.fail(node.arguments[1], f"a FIFO is not the first source of '@{node.name}'")
+        can_swap = node.name.startswith(_COMMUTATIVE)
+        remedy = "give it second" if can_swap else "move what it has to memory first"
+        frame.fail(node.arguments[1], f"a FIFO is not the first source of '@{node.name}'; {remedy}")
     if destination.type is t.FIFO and node.name.startswith("f") and len(sources) > 2:
         frame.fail(node.arguments[0], "a FIFO is not the destination of a fused operation")
 
