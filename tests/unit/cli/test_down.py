@@ -18,8 +18,8 @@ def data(tmp_path):
     """Return a data directory in which one job runs, one waits and one has ended."""
     with opened_state(tmp_path) as state:
         for name, labels in (("wsjob-a", {"name": "gpt"}), ("wsjob-b", {}), ("wsjob-c", {})):
-            state.jobs.create(new_job(name, user=ADA, labels=labels))
-        state.jobs.change_phase("wsjob-c", Phase.QUEUED, Phase.CANCELLED)
+            record = state.jobs.create(new_job(name, user=ADA, labels=labels))
+        state.jobs.change_phase(record, Phase.CANCELLED)
     return tmp_path
 
 
