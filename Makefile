@@ -169,14 +169,12 @@ dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run 
 	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build
 	$(PY) -m appliance.dashboard.digest
 
-$(SITE): deploy/locks/docs.txt $(INSTALLED)
-	rm -rf $(dir $@)
-	$(PY) -m venv $(dir $@)
-	$(dir $@)bin/pip install -q --disable-pip-version-check --require-hashes --no-deps -r deploy/locks/docs.txt
+$(SITE): deploy/locks/docs.txt deploy/setup.sh
+	deploy/setup.sh docs $(@D)
 	touch $@
 
 docs: $(SITE) ## Build the documentation as a site into build/site; a link that leads nowhere fails
-	NO_MKDOCS_2_WARNING=1 $(dir $(SITE))bin/mkdocs build --strict -q
+	NO_MKDOCS_2_WARNING=1 $(<D)/bin/mkdocs build --strict -q
 
 screenshots: $(TOOLS) $(CLIENT) packages ## Take the pictures of docs/dashboard.md from a real run; LOOK=DIRECTORY: also at three widths, light and dark
 	$(PY) docs/screenshots/take.py $(if $(LOOK),--look $(LOOK))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs one of the two Python environments: `setup.sh appliance DIR` or `setup.sh client DIR`;
 # into the first one what tests and checks need beside it: `setup.sh tools DIR`; into the second one what
-# notebooks need: `setup.sh notebook DIR`; or the SDK's client into one of its own: `setup.sh sdk-client DIR`;
+# notebooks need: `setup.sh notebook DIR`; what builds the documentation as a site: `setup.sh docs DIR`; or the SDK's client into one of its own: `setup.sh sdk-client DIR`;
 # another release of either client beside an environment that has the newest one, whose other files it shares:
 # `setup.sh client-release DIR RELEASE BASE`;
 # or the Debian packages of the tests: `setup.sh packages`;
@@ -219,8 +219,11 @@ sdk-client)
 notebook)
     pip install -q --no-compile "${notebook_requirements[@]}"
     ;;
+docs)
+    install_locked docs.txt
+    ;;
 *)
-    echo "setup: '$what' is not one of appliance, tools, client, client-release, sdk-client, notebook, packages, engine, kube-tools and kube-schemas." >&2
+    echo "setup: '$what' is not one of appliance, tools, docs, client, client-release, sdk-client, notebook, packages, engine, kube-tools and kube-schemas." >&2
     exit 2
     ;;
 esac
