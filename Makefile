@@ -174,7 +174,7 @@ $(SITE): deploy/locks/docs.txt deploy/setup.sh
 	touch $@
 
 docs: $(SITE) ## Build the documentation as a site into build/site; a link that leads nowhere fails
-	NO_MKDOCS_2_WARNING=1 $(<D)/bin/mkdocs build --strict -q
+	NO_MKDOCS_2_WARNING=1 $(<D)/bin/mkdocs build --strict
 
 screenshots: $(TOOLS) $(CLIENT) packages ## Take the pictures of docs/dashboard.md from a real run; LOOK=DIRECTORY: also at three widths, light and dark
 	$(PY) docs/screenshots/take.py $(if $(LOOK),--look $(LOOK))

@@ -4,6 +4,7 @@ Its navigation is what docs/README.md lists. Links are written for those who rea
 are turned into links between pages; a link to a file that is no page becomes its text.
 """
 
+import logging
 import os
 import posixpath
 import re
@@ -13,6 +14,8 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+logger = logging.getLogger("mkdocs.hooks")
 
 ROOT = Path(__file__).parents[2]
 TOP = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -34,7 +37,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
             groups.append({line.removeprefix("## "): []})
         elif (found := _ENTRY.match(line)) is not None:
             (entries,) = groups[-1].values()
-            entries.append({found["title"]: _page_at(found["link"], INDEX)})
+            entries.append({found["title"]: _page_of(_path_of(found["link"], INDEX))})
     config.nav = groups
     return config
 
@@ -57,7 +60,11 @@ def _linked(found: re.Match[str], file: File, files: Files) -> str:
     link = found["link"]
     if "://" in link or link.startswith("mailto:"):
         return found[0]
-    target = _page_at(link, file.src_uri)
+    path = _path_of(link, file.src_uri)
+    if not (ROOT / path).exists():
+        logger.warning("%s: the link to '%s' leads nowhere", file.src_uri, link)
+        return found[0]
+    target = _page_of(path)
     if target is None or (files.get_file_from_path(target) is None and not found["mark"]):
         return found["text"]
     here = posixpath.dirname(file.src_uri) or "."
@@ -65,11 +72,15 @@ def _linked(found: re.Match[str], file: File, files: Files) -> str:
     return f"{found['mark']}[{found['text']}]({to}{found['anchor'] or ''})"
 
 
-def _page_at(link: str, source: str) -> str | None:
-    """Return the page, or picture, that a link of a page leads to; None if there is none."""
+def _path_of(link: str, source: str) -> str:
+    """Return the path in the tree that a link of a page leads to."""
     is_top = source in (*TOP, PROJECT)
     directory = "" if is_top else posixpath.join("docs", posixpath.dirname(source))
-    path = posixpath.normpath(posixpath.join(directory, link))
+    return posixpath.normpath(posixpath.join(directory, link))
+
+
+def _page_of(path: str) -> str | None:
+    """Return the page, or picture, of a file; None if it is none."""
     if os.path.isdir(ROOT / path):
         path = posixpath.join(path, INDEX)
     if path == INDEX:
