@@ -27,8 +27,9 @@ HOST_PACKAGES = ROOT / "appliance" / "sdk" / "host_packages.txt"
 _HOST_NUMPY = "1.26.4"
 """The last NumPy 1: the SDK's client pins 1.25, which has no wheel for Python 3.12."""
 
-_SITE = "mkdocs-material==9.8.2"
-"""In an environment of its own: nothing that runs or is tested needs it."""
+_SITE = ("mkdocs-material==9.8.2", "pymdown-extensions==12.3")
+"""In an environment of its own: nothing that runs or is tested needs it. Later extensions want
+Python 3.11.5, and Debian 12 has 3.11.2."""
 
 Lock = dict[tuple[str, str], set[str]]
 """SHA-256 hashes of wheels, by name and version."""
@@ -52,7 +53,7 @@ def main() -> None:
     others = {key: hashes for key, hashes in here.items() if key[0] != TORCH}
     host = _wheels([f"numpy=={_HOST_NUMPY}"], "--no-deps", is_constrained=False)
     _write(HOST_PACKAGES, host)
-    _write("docs.txt", _wheels([_SITE], is_constrained=False))
+    _write("docs.txt", _wheels(_SITE, is_constrained=False))
     _write("appliance.txt", {key: each for key, each in others.items() if key[0] in needed})
     _write("sdk.txt", {key: each for key, each in others.items() if key[0] in sdk})
     _write("tracing.txt", {key: each for key, each in others.items() if key[0] in tracing})
