@@ -254,9 +254,7 @@ def test_root_shares_an_appliance_as_the_page_says(home: Path) -> None:
             home,
             prefix=enter,
             replaced={
-                "token create ada": f"token create {name}",
-                "-u ada": f"-u {name}",
-                "-g ada": f"-g {name}",
+                " ada": f" {name}",
                 "/home/ada": str(ada.home),
                 "/etc/wsc-config_v2": str(config),
             },
