@@ -62,6 +62,17 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+    _share_the_cores()
+
+
+def _share_the_cores() -> None:
+    """Compute with one thread where other processes of tests have the other cores.
+
+    PyTorch's threads wait for each other in a loop: of two processes with two threads each on two
+    cores, a third of the processor time went into that. What tests start is not concerned.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ and (torch := sys.modules.get("torch")):
+        torch.set_num_threads(1)
 
 
 @pytest.hookimpl(trylast=True)
