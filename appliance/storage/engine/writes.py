@@ -5,7 +5,9 @@ with an object for each row, that costs milliseconds of processor a job. So whoe
 shall be written, and all rows of one statement are handed to the database at once.
 
 Order: statements have ranks. Rows of one job (or whatever `key` names) are written in the order in
-which they were asked for; others are written by rank, which is how foreign keys want it.
+which they were asked for; others are written by rank, which is how foreign keys want it. Rows that
+do not rise in rank within their key are written in rounds: first the first rise of every key, then
+the second ones. So a row that others refer to has to be in the first of its key, as a new one is.
 """
 
 import itertools
@@ -119,16 +121,19 @@ def carry_out_together(connection: Connection, writes: Iterable[Write]) -> None:
         RowMissingError: A row that was to be changed is not there.
         StatementError: The database refuses a row.
     """
-    groups: dict[Statement, list[Row]] = {}
-    ranks: dict[str, int] = {}
+    rounds: list[dict[Statement, list[Row]]] = [{}]
+    places: dict[str, tuple[int, int]] = {}
     for write in writes:
-        rank = write.statement.rank
-        if write.key and ranks.get(write.key, -1) >= rank:
-            _carry_out_groups(connection, groups)
-            groups, ranks = {}, {}
-        ranks[write.key] = rank
-        groups.setdefault(write.statement, []).extend(write.rows)
-    _carry_out_groups(connection, groups)
+        rank, number = write.statement.rank, 0
+        if write.key:
+            number, last = places.get(write.key, (0, -1))
+            number += last >= rank
+            if number == len(rounds):
+                rounds.append({})
+            places[write.key] = number, rank
+        rounds[number].setdefault(write.statement, []).extend(write.rows)
+    for groups in rounds:
+        _carry_out_groups(connection, groups)
 
 
 def _carry_out_groups(connection: Connection, groups: Mapping[Statement, Sequence[Row]]) -> None:

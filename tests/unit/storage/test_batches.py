@@ -82,6 +82,27 @@ def test_rows_of_one_job_keep_their_order_among_those_of_many(state):
     assert numbers == sorted(set(numbers))
 
 
+def statements_of(state, jobs):
+    """Return how many statements take jobs from their submission to their last step."""
+    executed = []
+    with state.database.engine.connect() as connection:
+        driver = connection.connection.driver_connection
+    driver.set_trace_callback(executed.append)
+    with state.database.batch():
+        for job in jobs:
+            with state.database.step():
+                run(state, job)
+    driver.set_trace_callback(None)
+    return sum(each.startswith(("INSERT", "UPDATE", "DELETE")) for each in executed)
+
+
+def test_two_jobs_take_no_more_statements_than_one_whatever_they_go_through(tmp_path):
+    with opened_state(tmp_path) as state:
+        state.jobs.create(new_job("wsjob-first"))  # later numbers follow from it
+        one, *two = names(3)
+        assert statements_of(state, two) <= statements_of(state, [one])
+
+
 def test_what_the_database_refuses_is_undone_alone(state):
     failures = []
     first = state.jobs.create(new_job("wsjob-a"))
