@@ -204,9 +204,13 @@ class Simulator:
         self._console += [text for _, _, text in found]
         return self._console
 
-    def beyond(self) -> str:
-        """Return the first operation of a checked program that went beyond its array, or none."""
-        return self._inspector.beyond()
+    def doubts(self) -> list[str]:
+        """Return what a checked program did that is likely not what was meant, as sentences.
+
+        It is the first operation that went beyond its array, and the first whose operands differ
+        in length.
+        """
+        return self._inspector.doubts()
 
     def stall_report(self, reason: str = "") -> StallReport:
         """Return a report of everything that waits now, and where."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from appliance.csl.program import CodeClass, Position, Program, TaskBinding, TaskKind
+from appliance.csl.program.operations import uneven_lengths
 from appliance.csl.program.registers import unknown_register
 from appliance.fabric.bytecode import NUM_COLORS, NUM_QUEUES, DsdKind, Fault
 from appliance.fabric.errors import FabricError, Place, Waiting
@@ -18,6 +19,8 @@ _MAIN_THREAD = 8
 _ENDLESS = 0xFFFFFFFF
 _NO_COLOR = 0xFF
 _COMMAND_READY = 1 << 3
+_BEYOND, _UNEVEN = 18, 22
+"""Where the kernel tells the parts of its notes."""
 _MOST_NAMED = 3
 """PEs that a sentence names."""
 _PORTS = ("West", "East", "South", "North", "Ramp", "Host")
@@ -122,20 +125,41 @@ class Inspector:
         signed = index - (1 << 32) if index >> 31 else index
         return {"array": array, "index": signed, "last": count - 1}
 
-    def beyond(self) -> str:
-        """Return the first operation that went beyond its array, as a sentence; empty if none."""
-        reached = self._kernel.value(self._loaded.handle, 18)
-        if not reached:
+    def doubts(self) -> list[str]:
+        """Return what a checked program did that is likely not what was meant, as sentences."""
+        return [text for text in (self._beyond(), self._uneven()) if text]
+
+    def _note(self, which: int) -> tuple[int, int, int, int, int] | None:
+        """A note of the kernel: operand, PE, instruction, and two numbers."""
+        parts = (self._kernel.value(self._loaded.handle, which + part) for part in range(3))
+        first, place, numbers = parts
+        if not first:
+            return None
+        return (first >> 32, *divmod(place, 1 << 32), *divmod(numbers, 1 << 32))
+
+    def _beyond(self) -> str:
+        note = self._note(_BEYOND)
+        if note is None:
             return ""
-        number, pc = divmod(self._kernel.value(self._loaded.handle, 19), 1 << 32)
-        byte, limit = divmod(reached, 1 << 32)
+        _, number, pc, byte, limit = note
         x, y = self._place(number)
         source = self._program.classes[self._program.grid.code_class(x, y)]
         names = [each.name for each in source.variables if each.address == limit >> 16]
         return (
             f"PE ({x}, {y}) at {self.position(number, pc)}: the operation reaches byte "
             f"{byte - (1 << 32) if byte >> 31 else byte} of array '{names[-1]}', which has "
-            f"{limit & 0xFFFF}."
+            f"{limit & 0xFFFF}. Its numbers may be wrong."
+        )
+
+    def _uneven(self) -> str:
+        note = self._note(_UNEVEN)
+        if note is None:
+            return ""
+        operand, number, pc, taken, length = note
+        x, y = self._place(number)
+        return (
+            f"PE ({x}, {y}) at {self.position(number, pc)}: "
+            f"{uneven_lengths(taken, operand, length)}. The first source decides."
         )
 
     def _senders_of(self, number: int, color: int) -> str:

@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from appliance.csl.program.types import Scalar
 
+ENDLESS = 0x7FFF
+"""The length of a DSD of one dimension that has no end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Register:

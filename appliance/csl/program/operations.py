@@ -151,6 +151,15 @@ class DsdOperation:
     position: Position
 
 
+def uneven_lengths(taken: int, operand: int, length: int) -> str:
+    """Say that operands of a DSD operation differ in length: what it takes, and who has another.
+
+    The first source that has a length decides, or else the destination.
+    """
+    name = ("destination", "first source", "second source")[operand]
+    return f"its operands differ in length: it takes {taken:,}, its {name} has {length:,}"
+
+
 @dataclass(frozen=True, slots=True)
 class LoadDsr:
     """`@load_to_dsr`.

@@ -99,7 +99,10 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
                        !((c[0].flags | c[1].flags | c[2].flags) & OUT_INDEX);
     const int waits = is_fabric(c) || is_fabric(c + 1) || is_fabric(c + 2) || c[0].kind == CURSOR_FIFO ||
                       c[1].kind == CURSOR_FIFO || c[2].kind == CURSOR_FIFO || asynchronous;
-    if (is_checked(pe)) note_extents(m, pe, c, t->remaining, pc);
+    if (is_checked(pe)) {
+        note_extents(m, pe, c, t->remaining, pc);
+        note_lengths(m, pe, c, t->remaining, pc);
+    }
     if (!waits) {
         if (t->remaining == NEVER32) { fail(m, pe, FAULT_NO_END, pc, 0, 0); return FAILED; }
         take_settings(t, site->settings.asynchronous ? settings : from, 0, 0);

@@ -285,17 +285,24 @@ static u64 first_left(const Team *team) {
     return first;
 }
 
-/* The first operation that went beyond its array: PE and instruction, or the byte of it that it
- * reached and the variable; 0 where none has. */
-static u64 first_beyond(const Team *team, int where) {
-    const Machine *first = 0;
+static const Note *note_of(const Machine *m, int is_uneven) {
+    return is_uneven ? &m->uneven : &m->beyond;
+}
+
+/* A part of the first note of a kind: its operand and 1, PE and instruction, or both numbers;
+ * 0 where there is none. */
+static u64 first_note(const Team *team, int is_uneven, u32 part) {
+    const Note *first = 0;
     for (u32 k = 0; k < team->count; k++) {
-        const Machine *m = team->bands[k];
-        if (m->beyond_limit && (!first || m->beyond_cycle < first->beyond_cycle)) first = m;
+        const Note *note = note_of(team->bands[k], is_uneven);
+        if (note->is_noted && (!first || note->cycle < first->cycle)) first = note;
     }
     if (!first) return 0;
-    return where ? (u64)first->beyond_pe << 32 | first->beyond_pc
-                 : (u64)first->beyond_byte << 32 | first->beyond_limit;
+    switch (part) {
+    case 0: return (u64)first->operand << 32 | 1;
+    case 1: return (u64)first->pe << 32 | first->pc;
+    default: return (u64)first->a << 32 | first->b;
+    }
 }
 
 /* A number of the whole machine; in the high half of `which` the band whose console is meant. */
@@ -317,8 +324,8 @@ u64 fabric_value(const Machine *m, u32 which) {
     case 15: return m->trace_count;
     case 16: return team->count;
     case 17: return first_left(team);
-    case 18: return first_beyond(team, 0);
-    case 19: return first_beyond(team, 1);
+    case 18: case 19: case 20: return first_note(team, 0, (which & 0xffff) - 18);
+    case 22: case 23: case 24: return first_note(team, 1, (which & 0xffff) - 22);
     }
     for (u32 k = 0; k < team->count; k++) sum += value_of(team->bands[k], which);
     return sum;

@@ -269,6 +269,13 @@ enum { ABOVE, BELOW };
 
 /* A band of rows with all that its thread writes. What it does to PEs of the bands above and below
  * goes through lists: `arrivals` of this cycle, `wakeups` to be looked at in the next one. */
+/* What a checked program is told of its first operation that is likely not what was meant. */
+typedef struct Note {
+    u64 cycle;
+    u32 pe, pc, a, b;
+    u32 operand, is_noted;
+} Note;
+
 typedef struct Machine {
     u32 first, span; /* PEs of this band */
     u32 band, num_bands;
@@ -302,8 +309,8 @@ typedef struct Machine {
     u64 steps, moves; /* PE-cycles simulated, wavelets moved */
     u64 last_move;
     u64 num_left, left_cycle; /* wavelets that left the rectangle; when and where the first did */
-    u64 beyond_cycle; /* the first operation that went beyond its array; beyond_limit is 0 without one */
-    u32 beyond_pe, beyond_pc, beyond_byte, beyond_limit;
+    Note beyond; /* the first operation that went beyond its array: the byte, and its variable */
+    Note uneven; /* the first whose operands differ in length: how many it takes, and an operand's */
     u32 left_pe;
     u8 left_port, left_color, pad3[2];
     Console console;

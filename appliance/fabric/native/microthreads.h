@@ -197,7 +197,7 @@ static void span_of(const Cursor *c, u32 n, i64 span[2]) {
 
 /* Notes the first operation that does not: public programs go beyond an array and back. */
 static void note_extents(Machine *m, const Pe *pe, const Cursor *c, u32 n, u32 pc) {
-    for (int k = 0; k < 3 && n && n != NEVER32 && !m->beyond_limit; k++) {
+    for (int k = 0; k < 3 && n && n != NEVER32 && !m->beyond.is_noted; k++) {
         if ((c[k].kind != DSD_MEMORY && c[k].kind != DSD_SHAPED) || c[k].flags & OUT_INDEX) continue;
         const u32 found = variable_at(pe->image, c[k].address);
         if (!found) continue;
@@ -206,11 +206,7 @@ static void note_extents(Machine *m, const Pe *pe, const Cursor *c, u32 n, u32 p
         const i64 start = (i64)c[k].address - (found >> 16);
         if (start + span[0] >= 0 && start + span[1] < (found & 0xffff)) continue;
         const i64 beyond = start + span[0] < 0 ? start + span[0] : start + span[1];
-        m->beyond_cycle = m->now;
-        m->beyond_pe = pe->number;
-        m->beyond_pc = pc;
-        m->beyond_byte = (u32)(i32)beyond;
-        m->beyond_limit = found;
+        m->beyond = (Note){m->now, pe->number, pc, (u32)(i32)beyond, found, 0, 1};
     }
 }
 
@@ -450,16 +446,22 @@ static u32 thread_step(Machine *m, Pe *pe, Thread *t, u64 now) {
     return 1;
 }
 
-/* The length of an operation: source 0's, else source 1's, else the destination's, else 1. */
+INLINE int has_length(const Cursor *c) { return c->kind != DSD_NONE && c->kind < CURSOR_SCALAR; }
+
+/* The length of an operation, also where it is 0: that of source 0, or else of source 1, or else of
+ * the destination, or else 1. */
 INLINE u32 operation_length(const Cursor *c) {
-    u32 has_length = 0;
-    for (int k = 0; k < 3; k++) {
-        const Cursor *i = c + (k == 2 ? 0 : k + 1);
-        if (i->kind == DSD_NONE || i->kind >= CURSOR_SCALAR) continue;
-        has_length = 1;
-        if (i->remaining) return i->remaining;
+    for (int k = 1; k < 4; k++)
+        if (has_length(c + k % 3)) return c[k % 3].remaining;
+    return 1;
+}
+
+/* Notes the first operation whose operands differ in length; one without an end has any. */
+static void note_lengths(Machine *m, const Pe *pe, const Cursor *c, u32 n, u32 pc) {
+    for (u32 k = 0; k < 3 && n != NEVER32 && !m->uneven.is_noted; k++) {
+        if (!has_length(c + k) || c[k].remaining == n || c[k].remaining == NEVER32) continue;
+        m->uneven = (Note){m->now, pe->number, pc, n, c[k].remaining, k, 1};
     }
-    return has_length ? 0 : 1;
 }
 
 /* Banks: two sources whose first words lie in one bank modulo 4 halve the rate. */

@@ -105,7 +105,7 @@ class SdkRuntime(PortTransfers):
         self._is_running = self._has_stopped = False
         self._log_path = Path(LOG_FILE)
         self._num_logged = 0
-        self._has_warned = False
+        self._doubts: set[str] = set()
         self._offsets = (0, 0)
         self._ports = PortMap.load(self._directory)
         self._trace_order = trace_order(fabric_trace, self._directory)
@@ -464,10 +464,10 @@ class SdkRuntime(PortTransfers):
     def _log(self) -> None:
         """Append what the program has printed since the last time."""
         assert self._simulator is not None
-        beyond = "" if self._has_warned else self._simulator.beyond()
-        if beyond:
-            self._has_warned = True
-            logger.warning("%s Its numbers may be wrong.", beyond)
+        for doubt in self._simulator.doubts():
+            if doubt not in self._doubts:
+                self._doubts.add(doubt)
+                logger.warning("%s", doubt)
         lines = self._simulator.console()
         if len(lines) > self._num_logged:
             with self._log_path.open("a") as file:

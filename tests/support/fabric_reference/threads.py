@@ -470,10 +470,7 @@ class Threads:
 
 
 def _length(operands: tuple[Cursor, Cursor, Cursor]) -> int | None:
-    counted = [c for c in (operands[1], operands[2], operands[0]) if c.has_length]
-    if not counted:
-        return 1
-    return next((c.length for c in counted if c.length != 0), 0)
+    return next((c.length for c in (operands[1], operands[2], operands[0]) if c.has_length), 1)
 
 
 def _share_one_bank(dest: Cursor, source: Cursor) -> bool:

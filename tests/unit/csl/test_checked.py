@@ -51,7 +51,7 @@ def run(body: str, n: int, *, is_checked: bool = True) -> tuple[int, str]:
     found = simulator.wait(simulator.submit(CopyOut("out", Region(0, 0, 1, 1), 4)))
     assert found is not None
     assert found.reshape(-1)[0] == 1
-    return simulator.cycle(), simulator.beyond()
+    return simulator.cycle(), " ".join(simulator.doubts())
 
 
 ACCESSES = [

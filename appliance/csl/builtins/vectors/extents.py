@@ -1,6 +1,14 @@
-"""Whether what a memory DSD walks over lies in its array, where both are known."""
+"""How far DSDs go, where that is known: within their arrays, and all operands equally far."""
 
-from appliance.csl.program.operands import MemoryDescriptor
+from math import prod
+
+from appliance.csl.program.operands import (
+    ENDLESS,
+    FabricInDescriptor,
+    FabricOutDescriptor,
+    MemoryDescriptor,
+)
+from appliance.csl.program.operations import uneven_lengths
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.results.tile import TileWorld
 from appliance.csl.semantics.values import types as t
@@ -36,6 +44,40 @@ def check_extent(value: Value, op_bytes: int, node: tree.Node, frame: Frame) -> 
     if low < 0 or high + op_bytes > size:
         text = f"this DSD walks over bytes {low} to {high + op_bytes - 1} of '{variable.name}'"
         frame.fail(node, f"{text}, which has {size}; '{variable.type}' is too short")
+
+
+def warn_of_lengths(values: list[Value], node: tree.BuiltinCall, frame: Frame) -> None:
+    """Warn of operands whose lengths are known and differ; scalars, pointers and FIFOs have none.
+
+    Args:
+        values: The destination, then the sources.
+        node: The operation.
+        frame: The frame there.
+    """
+    counted = [at for at in (1, 2, 0) if at < len(values) and _has_length(values[at])]
+    taken = _known_length(values[counted[0]]) if counted else None
+    for at in counted:
+        length = _known_length(values[at])
+        if taken is not None and length not in (None, taken):
+            frame.warn(node.arguments[at], f"'@{node.name}': {uneven_lengths(taken, at, length)}")
+
+
+def _has_length(value: Value) -> bool:
+    return isinstance(value.type, t.DsdType | t.DsrType)
+
+
+def _known_length(value: Value) -> int | None:
+    """The elements of an operand; None where they are not known, or have no end."""
+    if not isinstance(value, Const):
+        return None
+    match value.value:
+        case MemoryDescriptor(extents=extents):
+            length = prod(extents)
+        case FabricInDescriptor(extent=length) | FabricOutDescriptor(extent=length):
+            pass
+        case _:
+            return None
+    return None if length == ENDLESS else length
 
 
 def _variable_at(frame: Frame, address: int) -> GlobalVariable | None:

@@ -10,7 +10,7 @@ from appliance.csl.builtins.registry import (
     builtin,
     known_argument,
 )
-from appliance.csl.builtins.vectors.extents import check_extent
+from appliance.csl.builtins.vectors.extents import check_extent, warn_of_lengths
 from appliance.csl.builtins.vectors.settings import OPTIONS, operation_settings
 from appliance.csl.program.operands import (
     DsdOperand,
@@ -211,7 +211,11 @@ def _check_async(
 def _check_length(
     values: list[Value], signature: _Signature, node: tree.BuiltinCall, frame: Frame
 ) -> None:
-    """The operand whose length counts, the first source or else the destination, fits its array."""
+    """The operand whose length counts, the first source or else the destination, fits its array.
+
+    The others should be as long: the program is told of those that are not.
+    """
+    warn_of_lengths(values, node, frame)
     at = next((at for at, value in enumerate(values) if at and is_stepping(value.type)), 0)
     wanted = _scalar_type(signature, at) if at else signature.destination
     check_extent(values[at], t.size_of(wanted), node.arguments[at], frame)

@@ -236,7 +236,11 @@ def is_specialized(type_: Type) -> bool:
 
 
 def flattened(value: Value, node: tree.Node, frame: Frame) -> list[Operand]:
-    """An argument as operands: a struct field by field, an array by address."""
+    """An argument as operands: a struct field by field, an array by the address of a copy.
+
+    A parameter keeps its value whatever the callee, or what it starts, does to the variable that
+    was passed. What nobody else can write to is not copied.
+    """
     if isinstance(value.type, t.StructType):
         place = as_place(value)
         found: list[Operand] = []
@@ -244,7 +248,7 @@ def flattened(value: Value, node: tree.Node, frame: Frame) -> list[Operand]:
             found += flattened(load(part_of(place, at), node, frame), node, frame)
         return found
     if isinstance(value.type, t.ArrayType):
-        source = materialized(value, node, frame)
+        source = materialized(stable(value, node, frame), node, frame)
         pointer = address_of(as_place(source), node, frame)
         return [operand_of(pointer, node, frame)]
     return [operand_of(value, node, frame)]
