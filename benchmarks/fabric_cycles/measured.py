@@ -9,11 +9,21 @@ from appliance.csl.program import Program
 from appliance.fabric.commands import CopyOut, Launch, Region
 from appliance.fabric.host_interface import Simulator
 from appliance.fabric.options import SimulatorOptions
-from benchmarks.fabric_cycles.rows import NOT_REPRODUCED, ROWS, Row
+from benchmarks.fabric_cycles.rows import NOT_REPRODUCED, ROWS, Kind, Row
 
 
 def _clock(words: np.ndarray) -> int:
     return int(words[0]) | int(words[1]) << 16 | int(words[2]) << 32
+
+
+def _of_collective(clocks: np.ndarray, *, is_sum: bool) -> int:
+    """Return cycles from the call of the PE that sends first to the end of the one that is last.
+
+    Each clock begins at its PE's launch, one cycle after that of the PE before it.
+    """
+    before, after = ([_clock(words[at : at + 3]) for words in clocks] for at in (0, 3))
+    num_hops = len(clocks) - 1
+    return after[0] - before[-1] - num_hops if is_sum else after[-1] + num_hops - before[0]
 
 
 def cycles_of(row: Row, program: Program, directory: str) -> float:
@@ -28,20 +38,22 @@ def cycles_of(row: Row, program: Program, directory: str) -> float:
     assert words is not None
     if row.program == "signal":
         return _clock(words[0, -1]) - _clock(words[0, 0])
+    if row.program == "collective":
+        return _of_collective(words[0], is_sum=bool(row.parameters["is_sum"]))
     cycles = _clock(words[0, -1, 3:]) - _clock(words[0, -1, :3])
     return cycles / row.parameters["count"] if row.is_per_task else cycles
 
 
 def report(compiled: Callable[[Row], Program], directory: str) -> Iterator[str]:
-    """Yield a line for each row, and the errors of fitted and held-out rows apart."""
-    errors: dict[bool, list[float]] = {True: [], False: []}
+    """Yield a line for each row, and the errors by kind, of fitted and held-out rows apart."""
+    errors: dict[tuple[Kind, bool], list[float]] = {}
     for row in ROWS:
         ours = cycles_of(row, compiled(row), directory)
         error = ours / row.cycles - 1
-        errors[row.is_fitted].append(abs(error))
+        errors.setdefault((row.kind, row.is_fitted), []).append(abs(error))
         part = "fitted" if row.is_fitted else "held out"
         yield f"{row.name}: {ours:.6g} against {row.cycles:g} cycles, {error:+.1%}, {part}"
-    for is_fitted, found in errors.items():
+    for (kind, is_fitted), found in errors.items():
         part = "fitted" if is_fitted else "held out"
-        yield f"{part} rows: median {median(found):.1%}, worst {max(found):.1%}"
+        yield f"{part} rows of {kind}: median {median(found):.1%}, worst {max(found):.1%}"
     yield f"{len(NOT_REPRODUCED)} published counts without a program of ours"
