@@ -18,7 +18,7 @@ from appliance.api.cluster_routes import (
 from appliance.api.compression import Compression
 from appliance.api.entry import Holds, rules_of
 from appliance.api.errors import install_error_handlers
-from appliance.api.job_routes import detached, fabric, jobs, log_exports, logs, queue, wafer
+from appliance.api.job_routes import detached, fabric, jobs, log_exports, logs, queue, runs, wafer
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
 from appliance.api.services import LOGIN_COOKIE
@@ -81,6 +81,7 @@ def _routers() -> tuple[tuple[str, APIRouter], ...]:
     below_root = (
         jobs.router,
         detached.router,
+        runs.router,
         wafer.router,
         fabric.router,
         activity.router,

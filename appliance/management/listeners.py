@@ -32,6 +32,7 @@ from appliance.management.rpc.event_servicer import EventServicer
 from appliance.management.rpc.inner_servicer import JobReports, PodPlaces
 from appliance.management.rpc.queue_servicer import QueueServicer
 from appliance.management.rpc.rpc_edge import CLIENT_OPTIONS, INNER_OPTIONS, RpcEdge, by_name
+from appliance.management.rpc.run_servicer import RunServicer
 from appliance.management.services import Services
 from appliance.storage.users.proxy_key import ensure_proxy_key
 from appliance.wire.joined_servicer import joined
@@ -53,6 +54,7 @@ from protos.wsc.v1.management_pb2_grpc import (
     add_ManagementServicer_to_server,
 )
 from protos.wsc.v1.queue_pb2_grpc import add_QueueServicer_to_server
+from protos.wsc.v1.runs_pb2_grpc import add_RunsServicer_to_server
 
 
 def open_one_port(where: ListenOptions) -> socket.socket:
@@ -137,6 +139,7 @@ def _add_client_services(
     add_MaintenanceServicer_to_server(MaintenanceServicer(services.systems), outer)
     add_QueueServicer_to_server(queue, outer)
     add_EventsServicer_to_server(EventServicer(services.jobs), outer)
+    add_RunsServicer_to_server(RunServicer(services.runs, services.sessions), outer)
     add_DriversServicer_to_server(DriverServicer(services.drivers), outer)
     add_LogsServicer_to_server(LogServicer(services.logs, services.watch), outer)
 

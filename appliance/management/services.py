@@ -21,6 +21,7 @@ from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_lists import JobLists
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueService
+from appliance.management.jobs.run_service import RunService
 from appliance.management.jobs.submissions import SubmissionService
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_exports import LogExports
@@ -48,6 +49,7 @@ class Services:
         jobs: Reads jobs, ends them, follows them.
         lists: Lists of jobs, and what they report.
         edits: Changes jobs that wait or run.
+        runs: Scripts, each with all its jobs.
         submissions: Takes jobs in.
         drivers: Detached runs.
         driver_restarts: Whether a driver that was lost begins again.
@@ -76,6 +78,7 @@ class Services:
     jobs: JobService
     lists: JobLists
     edits: JobEdits
+    runs: RunService
     submissions: SubmissionService
     drivers: DriverService
     driver_restarts: DriverRestarts

@@ -23,6 +23,7 @@ from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_lists import JobLists
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueService
+from appliance.management.jobs.run_service import RunService
 from appliance.management.jobs.submissions import SubmissionOptions, SubmissionService
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_exports import LogExports
@@ -184,6 +185,7 @@ def _make_services(
         jobs=jobs,
         lists=JobLists(state=state),
         edits=JobEdits(state, jobs, mailbox),
+        runs=RunService(state, jobs, _dashboard_root(addresses)),
         submissions=SubmissionService(
             state,
             mailbox,
@@ -248,12 +250,16 @@ def _make_jobs(foundation: Foundation, pods: PodSide, addresses: PublicAddresses
     return JobService(
         foundation.state,
         foundation.mailbox,
-        f"https://{addresses.one_port}" if addresses.one_port else addresses.dashboard_root,
+        _dashboard_root(addresses),
         compile_root=foundation.options.compile_root,
         watch=foundation.watch,
         shared_address=addresses.one_port,
         namespace_of=pods.namespace_of,
     )
+
+
+def _dashboard_root(addresses: PublicAddresses) -> str:
+    return f"https://{addresses.one_port}" if addresses.one_port else addresses.dashboard_root
 
 
 def _submission_options(foundation: Foundation) -> SubmissionOptions:

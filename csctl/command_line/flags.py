@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import click
 
-from csctl.command_line.completion import job_names
+from csctl.command_line.completion import job_names, run_names
 from csctl.command_line.invocation import Flags, Invocation
 from csctl.command_line.params import ExplainedCommand, argument, option, parameters_of, values_of
 from csctl.connection.config import DEFAULT_PATH
@@ -47,6 +47,14 @@ DebugFlag = Annotated[
 JobNameArgument = Annotated[
     str,
     argument("NAME", help="The job: wsjob-..., or <session>/wsjob-... .", complete=job_names),
+]
+RunNameArgument = Annotated[
+    str,
+    argument(
+        "NAME",
+        help="The run: its id or its name, or <session>/NAME; or one of its jobs.",
+        complete=run_names,
+    ),
 ]
 JobNamesArgument = Annotated[
     list[str] | None,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from csctl.output.age import is_set, seconds_between, short_span
-from csctl.output.progress import progress_text
+from csctl.output.runs.progress import progress_text
 from csctl.output.table import NOT_APPLICABLE, Column
 from protos.csctl.resources_pb2 import Job, JobStatus
 

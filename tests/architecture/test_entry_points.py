@@ -35,6 +35,7 @@ from protos.wsc.v1 import (
     nodes_pb2,
     pods_pb2,
     queue_pb2,
+    runs_pb2,
 )
 from tests.support.entry_points.sockets import COORDINATOR_SERVICE, INNER_METHODS, SOCKETS
 from tests.support.entry_points.written_files import FILES
@@ -44,7 +45,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "entry-points.md"
 PROTOS = (
     *(cluster_pb2, csadm_pb2, api_pb2, drivers_pb2, events_pb2, logs_pb2, maintenance_pb2),
-    *(management_pb2, nodes_pb2, pods_pb2, queue_pb2, appliance_service_pb2),
+    *(management_pb2, nodes_pb2, pods_pb2, queue_pb2, runs_pb2, appliance_service_pb2),
 )
 OPENS = re.compile(
     r"\.(listen|add_insecure_port|add_secure_port)\(|start_server\(|create_unix_server\(|\.create_server\(|uvicorn\.Server\("

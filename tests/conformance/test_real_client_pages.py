@@ -161,12 +161,14 @@ def test_detached_runs_do_what_the_page_says(home: Path) -> None:
     put_script(home, "gpt.py", "--until-step", "100000")
     (home / "train.py").write_text(WAITING)
     run = commands_of(block_of("docs/detached-runs.md", "$ csctl submit --name gpt"))
+    named = commands_of(block_of("docs/detached-runs.md", "$ csctl get runs"))
     *array, cancel = commands_of(block_of("docs/detached-runs.md", "$ csctl submit --array"))
     after = commands_of(block_of("docs/detached-runs.md", "$ csctl submit --after"))
     assert cancel.line.startswith("csctl cancel job array-")
     is_waiting = Command("csctl get queue", ("Dependency ...",))
-    commands = [Command("appliance up --systems 2"), *run, *array, *after, is_waiting, cancel]
-    follow([*commands, Command("appliance down")], home, first_on_path=client_venv() / "bin")
+    commands = [*run, *named, *array, *after, is_waiting, cancel]
+    ends = (Command("appliance up --systems 2"), Command("appliance down"))
+    follow([ends[0], *commands, ends[1]], home, first_on_path=client_venv() / "bin")
 
 
 def test_what_the_page_tells_scripts_to_do_after_a_restart(

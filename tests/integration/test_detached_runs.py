@@ -182,8 +182,8 @@ def test_the_token_of_a_run_is_in_no_log_whole_or_cut_off(terminal: Terminal) ->
 
 
 def test_who_detaches_leaves_the_run_alone_and_who_cancels_ends_it(terminal: Terminal) -> None:
-    job = terminal.submit("wait")
-    follower = terminal.start("attach", job)
+    job = terminal.submit("wait", "--name", "waits", "-l", "team=nlp")
+    follower = terminal.start("attach", "waits")
     assert follower.stdout is not None
     assert follower.stdout.readline().startswith("cwd")
 
@@ -193,8 +193,20 @@ def test_who_detaches_leaves_the_run_alone_and_who_cancels_ends_it(terminal: Ter
     assert follower.returncode == 0
     assert "RUNNING" in terminal.run("get", "job", job)
 
-    terminal.run("cancel", "job", job)
+    listed = json.loads(terminal.run("get", "runs", "-l", "team=nlp", "-o", "json"))["items"]
+    assert [(run["name"], run["logJob"], run["phase"]) for run in listed] == [
+        ("waits", job, "RUNNING")
+    ]
+    run = terminal.run("get", "run", "waits")
+    assert f"Directory: {terminal.work_dir}" in run
+    assert f"Command: {sys.executable} script.py wait" in run
+    assert terminal.run("get", "run", job, "-o", "name") == f"{listed[0]['runId']}\n"
+    assert "There is no run 'nowhere'" in terminal.run("logs", "nowhere", code=2)
+    assert terminal.run("logs", "waits").startswith("cwd")
+
+    assert terminal.run("cancel", "run", "waits") == "Job canceled successfully\n"
     assert "CANCELLED" in terminal.run("get", "job", job)
+    assert "is CANCELLED already" in terminal.run("cancel", "run", "waits", code=2)
     wait_for(lambda: not processes_of(job), what="the end of the script's processes")
 
 
@@ -203,7 +215,7 @@ def test_the_jobs_of_a_run_with_a_time_limit_are_ended_by_it_and_others_wait_by_
 ) -> None:
     said = terminal.run("submit", "--time-limit", "soon", "--", "true", code=2)
     assert "Time limit 'soon' is not understood" in said
-    driver = terminal.submit("token", "--time-limit", "1h30m")
+    driver = terminal.submit("token", "--time-limit", "1h30m", "--name", "limited")
     token = terminal.work_dir / "token"
     wait_for(token.exists, what="the script's token")
     me = pwd.getpwuid(os.getuid())
@@ -221,6 +233,8 @@ def test_the_jobs_of_a_run_with_a_time_limit_are_ended_by_it_and_others_wait_by_
 
     assert f"end of {running}, by time limit" in terminal.run("explain", "job", waiting)
     assert "1h29m" in terminal.run("get", "queue")
+    assert running in terminal.run("get", "jobs", "-l", "name=limited"), "its run's label"
+    assert re.search(rf"{running}\s+execute", terminal.run("get", "run", "limited"))
     for job in (waiting, driver):
         terminal.run("cancel", "job", job)
 
@@ -244,12 +258,13 @@ def test_a_run_that_wants_more_systems_than_there_are_is_refused_at_once(
 
 def test_an_array_is_listed_waited_for_and_cancelled_as_one(terminal: Terminal) -> None:
     run = ("--", sys.executable, "script.py")
-    said = terminal.run("submit", "--array", "4-6:2", *run, "index")
+    said = terminal.run("submit", "--array", "4-6:2", "--name", "sweep", *run, "index")
     jobs = re.findall(r"job/(wsjob-\w+) was submitted, index (\d)", said)
     assert [index for _, index in jobs] == ["4", "6"]
     array = re.findall(r"array-[a-z0-9]{22}", said)[0]
     for job, index in jobs:
-        assert f"index {index} of 2" in terminal.run("attach", job)
+        assert f"index {index} of 2" in terminal.run("attach", f"sweep.{index}")
+        assert job in terminal.run("get", "run", f"sweep.{index}")
     after = terminal.submit("0", "--after", array)
     terminal.run("attach", after)
     assert terminal.run("get", "jobs", "-a", "-l", f"array={array}").count("SUCCEEDED") == 2

@@ -88,7 +88,7 @@ def _filter(
         with_finished=all_states,
         system=system,
         client_release=client_release,
-        labels=_labels(label or []),
+        labels=labels_of(label or []),
         text=text,
         created_after=with_zone(created_after),
         order=order,
@@ -328,7 +328,8 @@ def _mark(if_match: str) -> str:
     return tag[1:-1] or "-"
 
 
-def _labels(texts: list[str]) -> dict[str, str]:
+def labels_of(texts: list[str]) -> dict[str, str]:
+    """Return the labels that a list is asked for; raises `UserError`."""
     labels = {}
     for text in texts:
         key, equals, value = text.partition("=")

@@ -106,6 +106,7 @@ METHODS: Mapping[str, Rule] = {
             "ListLogs": replace(rules.LIST_LOGS, field="job"),
             "StreamLog": replace(rules.FOLLOW_LOG, field="job"),
         },
+        "wsc.v1.Runs": {"ListRuns": rules.READ, "GetRun": rules.READ_JOB},
         "wsc.v1.Events": {
             "ListJobEvents": rules.READ_JOB,
             "ListRunSessions": rules.READ_JOB,

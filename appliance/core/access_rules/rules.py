@@ -40,6 +40,7 @@ EDIT_WORKFLOW = Rule(
     action=Action.EDIT_JOB, kind="workflow", lookup=Lookup.WORKFLOW, field="workflow_id"
 )
 EDIT_WORKFLOW_OF_JOB = replace(EDIT_WORKFLOW, lookup=Lookup.WORKFLOW_OF_JOB, field="job_id")
+END_RUN = replace(EDIT_WORKFLOW, action=Action.END_JOB, field="run_id")
 CLEAR_WORKER_CACHE = Rule(action=Action.SUBMIT, kind="worker-cache")
 
 READ_LOGS = Rule(

@@ -6,6 +6,7 @@ terminal it was submitted from.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -100,6 +101,9 @@ class DriverSpec:
         restart: When it is started again.
         time_limit_seconds: Each job of the script is ended after so long, counted from its start;
             0 sets no limit.
+        commit: The git commit of its directory when it was submitted, in hexadecimal; empty if the
+            directory is in no repository, or nobody has said.
+        is_dirty: Whether files that git tracks differed from it; None if that is not known.
     """
 
     argv: tuple[str, ...]
@@ -108,6 +112,8 @@ class DriverSpec:
     num_systems: int = 0
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     time_limit_seconds: float = 0.0
+    commit: str = ""
+    is_dirty: bool | None = None
 
     def programs(self, path: str) -> tuple[str, ...]:
         """Return where its program may lie: in each folder of PATH, unless it is called by one."""
@@ -126,6 +132,10 @@ class DriverSpec:
             raise UserError(
                 f"A time limit of {self.time_limit_seconds:g} s is not possible.",
                 hint="Give a number of seconds above 0, or 0 for none.",
+            )
+        if self.commit and not _COMMIT.fullmatch(self.commit):
+            raise UserError(
+                f"{self.commit[:80]!r} is no git commit.", hint="Give 40 or 64 hexadecimal digits."
             )
         if any("\0" in text for text in (*self.argv, self.work_dir, *chain(*variables))):
             raise UserError("A program, argument or variable contains a zero byte.")
@@ -155,6 +165,9 @@ class DriverSpec:
             on=tuple(FailureCategory(each) for each in restart["on"]), limit=restart["limit"]
         )
         return cls(**{**values, "argv": tuple(values["argv"])}, restart=policy)
+
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def _is_variable(name: str) -> bool:

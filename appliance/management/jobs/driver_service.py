@@ -14,7 +14,7 @@ from pathlib import Path
 
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.records import JobRecord, NewJob, User
+from appliance.core.cluster.records import MAX_LABELS, JobRecord, NewJob, User
 from appliance.core.errors import (
     ClusterError,
     ConflictError,
@@ -33,6 +33,7 @@ from appliance.core.ids import (
     new_workflow_id,
 )
 from appliance.core.queries.job_filter import JobFilter
+from appliance.core.queries.run_line import inherited_labels
 from appliance.management.access.authorization import write_down
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.changes.watch import Awaited
@@ -279,8 +280,10 @@ class DriverService:
         """
         self._state.database.after_commit(lambda: self._give_place(new.id, new.user))
         try:
-            self._state.workflows.ensure(new.workflow, session=new.session, user=new.user)
             record = self._state.jobs.create(new)
+            self._state.workflows.ensure(
+                new.workflow, session=new.session, user=new.user, first=record
+            )
             self._state.driver_specs.keep(new.id, spec)
             write_down(new.id)
         except BaseException:
@@ -298,6 +301,16 @@ class DriverService:
         """Return the session of the driver that a caller is a script of; empty if it is none's."""
         driver = self._running(token)
         return driver.session if driver else ""
+
+    def labels_of(self, token: str, own: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the labels of a new job: with those of the driver that its caller is a script of.
+
+        Args:
+            token: What the caller proves itself with.
+            own: Labels that the job is submitted with.
+        """
+        driver = self._running(token)
+        return own if driver is None else inherited_labels(driver.labels, own, most=MAX_LABELS)
 
     def time_limit_of(self, token: str) -> float | None:
         """Return the limit of each job of a caller's script; None if it has none."""

@@ -133,7 +133,7 @@ class SubmissionService:
             priority=submission.priority,
             num_systems=submission.num_systems,
             workers_per_system=submission.workers_per_system,
-            labels=submission.labels,
+            labels=self._drivers.labels_of(caller.token, submission.labels),
             work_dir=f"{self._options.data_dir}/jobs/{job}",
             client_workdir=submission.client_workdir,
             service_authority=new_authority(job),
@@ -177,8 +177,8 @@ class SubmissionService:
 
     def _store_new(self, new: NewJob, submission: Submission, caller: Caller) -> JobRecord:
         """Write a new job with its request, its workflow and its lease."""
-        self._state.workflows.ensure(new.workflow, session=new.session, user=new.user)
         record = self._state.jobs.create(new)
+        self._state.workflows.ensure(new.workflow, session=new.session, user=new.user, first=record)
         trace, parent = tracing.begin_job()
         request = JobRequest(message=submission.request, trace=trace, trace_parent=parent)
         self._state.requests.keep(new.id, request)

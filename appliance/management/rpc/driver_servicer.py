@@ -42,6 +42,8 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
             num_systems=request.num_systems,
             restart=_policy(request.restart),
             time_limit_seconds=request.time_limit_seconds,
+            commit=request.git_commit,
+            is_dirty=request.is_dirty if request.HasField("is_dirty") else None,
         )
         submission = DriverSubmission(
             spec=spec,

@@ -13,9 +13,10 @@ from appliance.storage.queue.job_requests import JobRequestRepository
 from appliance.storage.queue.jobs import JobRepository
 from appliance.storage.queue.leases import LeaseRepository
 from appliance.storage.queue.pods import PodRepository
-from appliance.storage.queue.run_sessions import RunSessionRepository
 from appliance.storage.queue.series import SeriesRepository
 from appliance.storage.queue.workflows import WorkflowRepository
+from appliance.storage.runs.run_pages import RunRepository
+from appliance.storage.runs.run_sessions import RunSessionRepository
 from appliance.storage.users.access import AccessRepository
 from appliance.storage.users.notifications import NotificationRepository
 
@@ -37,6 +38,7 @@ class State:
     job_pages: JobPages
     series: SeriesRepository
     run_sessions: RunSessionRepository
+    runs: RunRepository
     sessions: SessionRepository
     system_events: SystemEventRepository
     notifications: NotificationRepository
@@ -64,6 +66,7 @@ class State:
             job_pages=JobPages(database),
             series=SeriesRepository(database),
             run_sessions=RunSessionRepository(database),
+            runs=RunRepository(database),
             sessions=SessionRepository(database, clock),
             system_events=SystemEventRepository(database),
             notifications=NotificationRepository(database),

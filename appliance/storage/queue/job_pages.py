@@ -26,7 +26,7 @@ _GRANTED = tuple(phase.value for phase in Phase if phase.holds_resources)
 # `Any`: SQLAlchemy's rows and selects of this many columns have no closer type.
 _Row = Any
 
-_COLUMNS: tuple[Any, ...] = (
+LINE_COLUMNS: tuple[Any, ...] = (
     JobRow.sequence,
     JobRow.id,
     JobRow.type,
@@ -45,6 +45,7 @@ _COLUMNS: tuple[Any, ...] = (
     JobRow.started_at,
     JobRow.ended_at,
 )
+"""What a list shows of a job, but its labels and systems."""
 
 
 class JobPages:
@@ -60,10 +61,10 @@ class JobPages:
     def page(self, wanted: JobFilter) -> Sequence[JobLine]:
         """Return the jobs of one page, or all of them where there is no limit."""
         with self._database.reading() as session:
-            rows = session.execute(page_of(select(*_COLUMNS), wanted)).all()
+            rows = session.execute(page_of(select(*LINE_COLUMNS), wanted)).all()
             if wanted.limit:
-                return _lines(session, rows, [row.id for row in rows])
-            return _lines(session, rows, select(JobRow.id).where(*conditions(wanted)))
+                return lines_of(session, rows, [row.id for row in rows])
+            return lines_of(session, rows, select(JobRow.id).where(*conditions(wanted)))
 
     def count(self, wanted: JobFilter) -> int:
         """Return how many jobs there are on all pages together."""
@@ -75,8 +76,8 @@ class JobPages:
         """Return those of some jobs that still exist."""
         ids = list(jobs)
         with self._database.reading() as session:
-            rows = session.execute(select(*_COLUMNS).where(JobRow.id.in_(ids))).all()
-            return _lines(session, rows, ids)
+            rows = session.execute(select(*LINE_COLUMNS).where(JobRow.id.in_(ids))).all()
+            return lines_of(session, rows, ids)
 
     def unfinished(self) -> frozenset[JobId]:
         """Return the ids of all jobs that have not ended."""
@@ -101,7 +102,7 @@ class JobPages:
             return {(phase, kind, int(group)): count for phase, kind, group, count in rows}
 
 
-def _lines(
+def lines_of(
     session: Session, rows: Sequence[_Row], ids: Sequence[str] | Select[Any]
 ) -> list[JobLine]:
     """Return the lines of rows.

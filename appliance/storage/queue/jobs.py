@@ -34,6 +34,7 @@ from appliance.storage.queue.job_filter_sql import IS_UNFINISHED, conditions, pa
 from appliance.storage.queue.job_numbers import JobNumbers
 from appliance.storage.queue.job_rows import record_of
 from appliance.storage.queue.job_writes import unknown_job
+from appliance.storage.queue.workflows import lead_runs_on
 from appliance.storage.schema.tables import EventRow, GrantRow, JobRow, LabelRow, LeaseRow, table_of
 
 _FIELDS_OF_NEW = tuple(field.name for field in fields(NewJob))
@@ -323,6 +324,8 @@ class JobRepository:
             if not Phase(row.phase).is_terminal:
                 raise ConflictError(f"Job {job} is {row.phase}.", hint="Cancel it first.")
             session.delete(row)
+            session.flush()
+            lead_runs_on(session, [row.sequence])
         self._database.after_commit(lambda: self._published.forget(job))
 
     def prune(self, before: dt.datetime, *, limit: int) -> Sequence[tuple[JobId, str]]:
@@ -335,11 +338,13 @@ class JobRepository:
         Returns:
             Each one's id and work directory.
         """
-        old = select(JobRow.id, JobRow.work_dir).where(JobRow.ended_at < before)
+        columns = (JobRow.id, JobRow.work_dir, JobRow.sequence)
+        old = select(*columns).where(JobRow.ended_at < before)
         with self._database.transaction() as session:
             found = session.execute(old.order_by(JobRow.ended_at).limit(limit)).all()
             names = [row.id for row in found]
             session.execute(delete(JobRow).where(JobRow.id.in_(names)))
+            lead_runs_on(session, [row.sequence for row in found])
         self._database.after_commit(lambda: self._published.forget(*names))
         return [(JobId(row.id), row.work_dir) for row in found]
 

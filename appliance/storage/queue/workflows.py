@@ -2,17 +2,36 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import UpdateBase
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.records import Reservation, User, WorkflowRecord
+from appliance.core.cluster.records import JobRecord, Reservation, User, WorkflowRecord
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import WorkflowId
+from appliance.core.queries.run_line import run_name
 from appliance.storage.engine.database import Database
-from appliance.storage.engine.writes import Write, completing
-from appliance.storage.schema.tables import ReservationRow, WorkflowRow, table_of
+from appliance.storage.engine.writes import Statement, Write
+from appliance.storage.schema.tables import JobRow, ReservationRow, WorkflowRow, table_of
 
-_NEW = completing(table_of(WorkflowRow), rank=5)
+_WORKFLOWS = table_of(WorkflowRow)
+
+
+def _begun(clause: "sqlite.Insert | postgresql.Insert") -> UpdateBase:
+    """Return the statement for one dialect; the first job of a known workflow makes it a run."""
+    run = {name: clause.excluded[name] for name in ("first_sequence", "run_name")}
+    return clause.on_conflict_do_update(
+        index_elements=["id"], set_=run, where=_WORKFLOWS.c.first_sequence.is_(None)
+    )
+
+
+_NEW = Statement(
+    rank=5,
+    clause=_begun(sqlite.insert(_WORKFLOWS)),
+    on_postgresql=_begun(postgresql.insert(_WORKFLOWS)),
+)
 
 
 class WorkflowRepository:
@@ -28,9 +47,23 @@ class WorkflowRepository:
         self._clock = clock
 
     def ensure(
-        self, workflow: WorkflowId, *, session: str, user: User, reserves_resources: bool = False
+        self,
+        workflow: WorkflowId,
+        *,
+        session: str,
+        user: User,
+        reserves_resources: bool = False,
+        first: JobRecord | None = None,
     ) -> None:
-        """Store a workflow unless it is known already; clients may bring their own id."""
+        """Store a workflow unless it is known already; clients may bring their own id.
+
+        Args:
+            workflow: Its id.
+            session: Where it is.
+            user: Its owner.
+            reserves_resources: Whether what its jobs get stays its own between jobs.
+            first: A new job of it, which makes it a run if it is the first one.
+        """
         row = {
             "id": workflow,
             "session": session,
@@ -40,6 +73,8 @@ class WorkflowRepository:
             "reserves_resources": reserves_resources,
             "is_released": False,
             "created_at": self._clock.now(),
+            "first_sequence": first.sequence if first else None,
+            "run_name": run_name(first.labels, array=first.array) if first else "",
         }
         self._database.write(Write(statement=_NEW, key=f"workflow {workflow}", rows=(row,)))
 
@@ -108,6 +143,16 @@ class WorkflowRepository:
                 )
                 for row, workflow in rows.execute(query.order_by(WorkflowRow.created_at))
             ]
+
+
+def lead_runs_on(rows: Session, sequences: Sequence[int]) -> None:
+    """Let the runs whose first jobs were deleted begin with the oldest of the others."""
+    oldest = (
+        select(func.min(JobRow.sequence)).where(JobRow.workflow == WorkflowRow.id).scalar_subquery()
+    )
+    begins = WorkflowRow.first_sequence.in_(sequences)
+    change = update(WorkflowRow).where(begins).values(first_sequence=oldest)
+    rows.execute(change.execution_options(synchronize_session=False))
 
 
 def _record(row: WorkflowRow) -> WorkflowRecord:

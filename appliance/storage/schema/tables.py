@@ -246,7 +246,10 @@ class JobRequestRow(Base):
 
 
 class WorkflowRow(Base):
-    """Compile and execute jobs of one user run."""
+    """A workflow, and the run that it is once it has a job; see `RunLine`.
+
+    `first_sequence` is that of the oldest of its jobs that are kept, None without one.
+    """
 
     __tablename__ = "workflows"
 
@@ -258,6 +261,16 @@ class WorkflowRow(Base):
     reserves_resources: Mapped[bool]
     is_released: Mapped[bool]
     created_at: Mapped[dt.datetime]
+    first_sequence: Mapped[int | None] = mapped_column(BigInteger, index=True)
+    run_name: Mapped[str] = mapped_column(String(80), default="")
+
+
+Index(
+    "ix_workflows_run_name",
+    WorkflowRow.run_name,
+    sqlite_where=WorkflowRow.run_name != "",
+    postgresql_where=WorkflowRow.run_name != "",
+)
 
 
 class LeaseRow(Base):

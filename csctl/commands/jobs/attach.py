@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from csctl.command_line.flags import JobNameArgument
+from csctl.command_line.flags import RunNameArgument
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
+from csctl.commands.jobs.named_runs import job_of_run
 from csctl.connection.client import ClusterClient
 from csctl.connection.errors import FollowedJobError
 from csctl.following import log_text
@@ -19,7 +20,7 @@ _LOOK_SECONDS = 0.2
 
 def attach_job(
     invocation: Invocation,
-    name: JobNameArgument,
+    name: RunNameArgument,
     tail: Annotated[
         int | None,
         option("--tail", min=0, metavar="N", help="Begin with the last N lines. [default: all]"),
@@ -34,9 +35,10 @@ def attach_job(
     Ctrl-C detaches and leaves the run alone; `csctl cancel job` ends it. The exit code is 0 if the
     run succeeds and 1 if it does not.
     """
-    job = parse_job_name(name)
-    with invocation.connect(job.session) as client:
-        follow(invocation, client, job.name, tail=tail, is_text=not as_json)
+    wanted = parse_job_name(name)
+    with invocation.connect(wanted.session) as client:
+        job = job_of_run(invocation, client, wanted)
+        follow(invocation, client, job, tail=tail, is_text=not as_json)
 
 
 def follow(

@@ -6,9 +6,11 @@ from typing import Annotated
 
 from appliance.core.errors import UserError, WscError
 from appliance.core.ids import ARRAY_PREFIX
+from csctl.command_line.completion import run_names
 from csctl.command_line.flags import JobNamesArgument, command, new_group
 from csctl.command_line.invocation import Invocation
-from csctl.command_line.params import option
+from csctl.command_line.params import argument, option
+from csctl.commands.jobs.named_runs import load_run
 from csctl.labels import parse_filters
 from csctl.names import JobName, parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
@@ -17,7 +19,7 @@ from csctl.output.table import render
 from protos.csctl.api_pb2 import GetOptions
 from protos.csctl.resources_pb2 import Job, JobList
 
-group = new_group("Cancel jobs.")
+group = new_group("Cancel jobs and runs.")
 
 
 @command(group, "job", aliases=("jobs",), example="csctl cancel job wsjob-0001 wsjob-0002")
@@ -60,6 +62,28 @@ def cancel_job(
     # The jobs of a run end before their driver, which would else end them by itself.
     found.sort(key=lambda job: job.spec.type == "driver")
     _cancel(invocation, [JobName(job.meta.namespace, job.meta.name) for job in found])
+
+
+@command(group, "run", aliases=("runs",), example="csctl cancel run gpt")
+def cancel_run(
+    invocation: Invocation,
+    names: Annotated[
+        list[str],
+        argument("NAME...", help="Runs: wflow-..., or their names.", complete=run_names),
+    ],
+) -> None:
+    """Cancel runs: their scripts, and whatever has not ended of their jobs."""
+    _cancel(invocation, [job for name in names for job in _of_run(invocation, name)])
+
+
+def _of_run(invocation: Invocation, text: str) -> Sequence[JobName]:
+    """Return the jobs with which all of a run ends."""
+    wanted = parse_job_name(text)
+    with invocation.connect(wanted.session) as client:
+        run = load_run(invocation, client, wanted)
+    if not run.unfinished:
+        raise UserError(f"Run {run.run_id} is {run.phase} already.")
+    return [JobName(run.session, job) for job in run.unfinished]
 
 
 def _named(invocation: Invocation, text: str) -> Sequence[JobName]:

@@ -25,8 +25,8 @@ from csctl.output.jobs import (
     pods_of,
     reason,
 )
-from csctl.output.progress import progress_line
-from csctl.output.run_sessions import TIME_COLUMNS, session_columns, system_times
+from csctl.output.runs.progress import progress_line
+from csctl.output.runs.sessions import TIME_COLUMNS, session_columns, system_times
 from csctl.output.table import render
 from csctl.watching import Changes, looks
 from protos.csctl.api_pb2 import GetOptions

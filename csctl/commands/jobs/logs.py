@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from csctl.command_line.flags import JobNameArgument
+from csctl.command_line.flags import RunNameArgument
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
+from csctl.commands.jobs.named_runs import job_of_run
 from csctl.following import log_text
 from csctl.names import parse_job_name
 from csctl.output.log_lines import readable
@@ -14,7 +15,7 @@ from protos.wsc.v1.logs_pb2_grpc import LogsStub
 
 def show_logs(
     invocation: Invocation,
-    name: JobNameArgument,
+    name: RunNameArgument,
     *,
     pod: Annotated[
         str,
@@ -33,13 +34,14 @@ def show_logs(
     ] = False,
     list_pods: Annotated[bool, option("--list", help="Only name the pods that have logs.")] = False,
 ) -> None:
-    """Show what a pod of a job has printed; logs are kept after the job ends."""
-    job = parse_job_name(name)
-    with invocation.connect(job.session) as client:
+    """Show what a run's script, or a pod of a job, has printed; kept after the job has ended."""
+    wanted = parse_job_name(name)
+    with invocation.connect(wanted.session) as client:
+        job = job_of_run(invocation, client, wanted)
         if list_pods:
             stub = LogsStub(client.channel)
-            for each in client.call(stub.ListLogs, ListLogsRequest(job=job.name)).logs:
+            for each in client.call(stub.ListLogs, ListLogsRequest(job=job)).logs:
                 invocation.write(each.pod)
             return
-        pieces = log_text(client, job.name, pod=pod, is_followed=follow, tail_lines=tail)
+        pieces = log_text(client, job, pod=pod, is_followed=follow, tail_lines=tail)
         invocation.write_parts(pieces if as_json else readable(pieces))

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from appliance.core.cluster.drivers import MAX_RESTARTS
@@ -11,6 +12,7 @@ from appliance.core.integers import find_integer
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
 from csctl.commands.jobs.attach import follow
+from csctl.git_state import git_state
 from csctl.labels import parse_filters
 from csctl.names import parse_job_name
 from csctl.priorities import parse_priority
@@ -146,6 +148,10 @@ def submit_run(
         after=[parse_job_name(each).text for each in after or ()],
         array=parse_indices(array) if array else (),
     )
+    if (git := git_state(Path.cwd())) is not None:
+        request.git_commit = git.commit
+        if git.is_dirty is not None:
+            request.is_dirty = git.is_dirty
     with invocation.connect() as client:
         request.session = client.namespace
         reply = client.call(DriversStub(client.channel).SubmitDriver, request)

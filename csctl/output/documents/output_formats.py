@@ -70,7 +70,7 @@ def format_one(
 def name_of(message: Message) -> str:
     """Return a resource's name, by which other commands take it."""
     named = getattr(message, "meta", message)
-    fields = ("name", "job", "workflow_id", "user_id")
+    fields = ("run_id", "name", "job", "workflow_id", "user_id")
     return next((str(name) for field in fields if (name := getattr(named, field, ""))), "")
 
 

@@ -73,6 +73,8 @@ class SubmitDriverRequest(_message.Message):
     TIME_LIMIT_SECONDS_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
     ARRAY_FIELD_NUMBER: _builtins.int
+    GIT_COMMIT_FIELD_NUMBER: _builtins.int
+    IS_DIRTY_FIELD_NUMBER: _builtins.int
     work_dir: _builtins.str
     session: _builtins.str
     """Session for the driver; its jobs go where the script sends them."""
@@ -82,6 +84,10 @@ class SubmitDriverRequest(_message.Message):
     """Systems that the script will ask for; refused at once if the cluster has fewer. 0: unknown."""
     time_limit_seconds: _builtins.float
     """Each job of the script is ended after so long, counted from its start; 0 sets no limit."""
+    git_commit: _builtins.str
+    """The git commit of `work_dir`, in hexadecimal; empty if it is in no repository."""
+    is_dirty: _builtins.bool
+    """Whether files that git tracks differ from it; unset if that is not known."""
     @_builtins.property
     def argv(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Program and arguments; the program is an absolute path or found on PATH of `environment`."""
@@ -118,12 +124,16 @@ class SubmitDriverRequest(_message.Message):
         time_limit_seconds: _builtins.float = ...,
         after: _abc.Iterable[_builtins.str] | None = ...,
         array: _abc.Iterable[_builtins.int] | None = ...,
+        git_commit: _builtins.str = ...,
+        is_dirty: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["restart", b"restart"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_is_dirty", b"_is_dirty", "is_dirty", b"is_dirty", "restart", b"restart"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "argv", b"argv", "array", b"array", "environment", b"environment", "labels", b"labels", "num_systems", b"num_systems", "priority", b"priority", "restart", b"restart", "session", b"session", "time_limit_seconds", b"time_limit_seconds", "work_dir", b"work_dir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_dirty", b"_is_dirty", "after", b"after", "argv", b"argv", "array", b"array", "environment", b"environment", "git_commit", b"git_commit", "is_dirty", b"is_dirty", "labels", b"labels", "num_systems", b"num_systems", "priority", b"priority", "restart", b"restart", "session", b"session", "time_limit_seconds", b"time_limit_seconds", "work_dir", b"work_dir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__is_dirty: _TypeAlias = _typing.Literal["is_dirty"]  # noqa: Y015
+    _WhichOneofArgType__is_dirty: _TypeAlias = _typing.Literal["_is_dirty", b"_is_dirty"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__is_dirty) -> _WhichOneofReturnType__is_dirty | None: ...
 
 Global___SubmitDriverRequest: _TypeAlias = SubmitDriverRequest  # noqa: Y015
 

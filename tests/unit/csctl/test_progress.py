@@ -6,8 +6,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from csctl.output.documents.document import to_document
 from csctl.output.jobs import job_columns
-from csctl.output.progress import progress_line
-from csctl.output.run_sessions import session_columns
+from csctl.output.runs.progress import progress_line
+from csctl.output.runs.sessions import session_columns
 from csctl.output.table import render
 from protos.wsc.v1.events_pb2 import RunSession
 from tests.support.csctl import NOW, make_job

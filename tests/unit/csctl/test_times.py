@@ -1,6 +1,6 @@
 import re
 
-from csctl.output.run_sessions import TIME_COLUMNS, system_times
+from csctl.output.runs.sessions import TIME_COLUMNS, system_times
 from csctl.output.table import render
 
 

@@ -8,8 +8,10 @@ from alembic import command
 
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import User
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.revisions import revisions
@@ -110,4 +112,29 @@ def test_runs_of_before_belong_to_the_array_that_their_label_names(tmp_path):
     fresh = State.over(database, FakeClock())
     assert fresh.jobs.load(JobId("wsjob-a")).array == "array-x"
     assert fresh.jobs.load(JobId("wsjob-b")).array == ""
+    database.close()
+
+
+def test_workflows_of_before_are_runs_that_begin_with_their_owner_s_oldest_job(tmp_path):
+    database = Database.open_sqlite(tmp_path / "state.db")
+    state = State.over(database, FakeClock())
+    of_array = {"name": "sweep", "array": "array-x", "index": "3"}
+    for job in (
+        new_job("wsjob-b", workflow="wflow-a", user=User(uid=1, gid=1, name="bob")),
+        new_job("wsjob-d", workflow="wflow-a", type=JobType.DRIVER, labels={"name": "gpt"}),
+        new_job("wsjob-e", workflow="wflow-a", labels={"name": "other"}),
+        new_job("wsjob-i", workflow="wflow-i", labels=of_array, array="array-x"),
+        new_job("wsjob-n", workflow="wflow-n", labels={"index": "3"}),
+    ):
+        state.jobs.create(job)
+    for workflow in ("wflow-a", "wflow-i", "wflow-n", "wflow-none"):
+        state.workflows.ensure(workflow, session="job-operator", user=new_job().user)
+    migrate(database, "0023", command.downgrade)
+    database.migrate()
+    runs = State.over(database, FakeClock()).runs.page(JobFilter(with_finished=True))
+    assert [(run.id, run.name, len(run.jobs)) for run in runs] == [
+        ("wflow-n", "", 1),
+        ("wflow-i", "sweep.3", 1),
+        ("wflow-a", "gpt", 2),
+    ]
     database.close()

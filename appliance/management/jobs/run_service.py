@@ -1,0 +1,160 @@
+"""Questions about runs: which there are, which one a name means, and how far each is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from appliance.core.cluster.access import Action, Principal, Target, refusal
+from appliance.core.cluster.records import User
+from appliance.core.cluster.run import Point, output_words
+from appliance.core.errors import ConflictError, NotFoundError
+from appliance.core.ids import JOB_PREFIX, JobId, WorkflowId
+from appliance.core.queries.job_filter import JobFilter
+from appliance.core.queries.run_line import RunLine
+from appliance.management.jobs.job_service import JobService
+from appliance.management.store.state import State
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgressLine:
+    """How far a run is.
+
+    Attributes:
+        step: The last step of its newest session that it has told of; 0 if none.
+        num_steps: Steps of the session that runs; 0 while none does.
+        last_values: The newest finite value of each output of its program, by its words.
+    """
+
+    step: int = 0
+    num_steps: int = 0
+    last_values: Mapping[str, float] = field(default_factory=dict)
+
+
+class RunService:
+    """Answers questions about runs.
+
+    Args:
+        state: The appliance's database.
+        jobs: The jobs, and how far they are.
+        dashboard_root: URL below which runs have their pages.
+    """
+
+    def __init__(self, state: State, jobs: JobService, dashboard_root: str) -> None:
+        self._state = state
+        self._jobs = jobs
+        self._dashboard_root = dashboard_root
+
+    def page(self, wanted: JobFilter) -> Sequence[RunLine]:
+        """Return the runs of one page, newest first."""
+        return self._state.runs.page(wanted)
+
+    def count(self, wanted: JobFilter) -> int:
+        """Return how many runs there are on all pages together."""
+        return self._state.runs.count(wanted)
+
+    def load(self, run: WorkflowId) -> RunLine:
+        """Return a run by its id; raises `NotFoundError`."""
+        found = self._state.runs.find(run)
+        if found is None:
+            raise _unknown(run, "")
+        return found
+
+    def resolve(self, name: str, *, session: str, session_of_names: str, asker: User) -> RunLine:
+        """Return the run that its id, that of one of its jobs, or a name means.
+
+        A name is that of the asker's run, before that of somebody else's: of the unfinished one,
+        which must be the only one, else of the newest.
+
+        Args:
+            name: As a person writes it.
+            session: Where it must be; empty for anywhere.
+            session_of_names: Where a name is looked for if `session` is empty; may be empty, too.
+            asker: Who writes it.
+
+        Raises:
+            NotFoundError: There is no such run in that session.
+            ConflictError: Several unfinished runs have that name.
+        """
+        run = WorkflowId(name)
+        if name.startswith(JOB_PREFIX) and (job := self._jobs.find(JobId(name))) is not None:
+            run = job.workflow
+        by_id = self._state.runs.find(run)
+        if by_id is not None and session in ("", by_id.first.session):
+            return by_id
+        where = session or session_of_names
+        if found := self._state.runs.named(name, where):
+            return choose(name, found, asker)
+        if (job := self._jobs.find(JobId(name))) is not None and session in ("", job.session):
+            return self.load(job.workflow)  # Kubernetes may have called it anything
+        raise _unknown(name, where)
+
+    def progress(self, runs: Sequence[RunLine]) -> Mapping[WorkflowId, RunProgressLine]:
+        """Return how far runs are, by their ids."""
+        newest = {run.id: run.trains[-1].id for run in runs if run.trains}
+        points = self._state.series.latest(list(newest.values())) if newest else {}
+        return {run: self._progress(job, points.get(job, {})) for run, job in newest.items()}
+
+    def dashboard(self, run: WorkflowId) -> str:
+        """Return the address of a run's page."""
+        return f"{self._dashboard_root}/runs/{run}"
+
+    def cancel(self, run: WorkflowId, why: str) -> None:
+        """Cancel what has not ended of a run.
+
+        Raises:
+            NotFoundError: There is no such run.
+            ConflictError: It has ended already.
+        """
+        line = self.load(run)
+        if not line.unfinished:
+            raise ConflictError(f"Run {run} is {line.phase.value} already.")
+        for job in line.unfinished:
+            self._jobs.cancel(job, why)
+
+    def _progress(self, job: JobId, points: Mapping[str, Point]) -> RunProgressLine:
+        running = self._jobs.run_sessions.progress(job)
+        session = max((point.session for point in points.values()), default=0)
+        steps = [point.step for point in points.values() if point.session == session]
+        return RunProgressLine(
+            step=max(steps, default=0),
+            num_steps=running.num_steps if running else 0,
+            last_values={
+                output_words(name): point.value
+                for name, point in sorted(points.items())
+                if point.value is not None
+            },
+        )
+
+
+def choose(name: str, found: Sequence[RunLine], asker: User) -> RunLine:
+    """Return which of some runs of one name is meant; see `RunService.resolve`.
+
+    Args:
+        name: The name.
+        found: The runs, newest first; at least one.
+        asker: Who has written the name.
+    """
+    own = [run for run in found if run.user.uid == asker.uid] or found
+    live = [run for run in own if run.unfinished]
+    if len(live) > 1:
+        named = ", ".join(run.id for run in live[:_MOST_NAMED])
+        more = f" and {len(live) - _MOST_NAMED} more" if len(live) > _MOST_NAMED else ""
+        raise ConflictError(
+            f"{len(live)} unfinished runs are called '{name}': {named}{more}.",
+            hint="Name one by its id.",
+        )
+    return live[0] if live else own[0]
+
+
+def may_read(principal: Principal, run: RunLine) -> bool:
+    """Whether somebody may see what a run executes, and where: who may read its logs."""
+    target = Target(kind="job", name=run.first.id, owner=run.user, session=run.first.session)
+    return refusal(principal, Action.READ_LOGS, target) is None
+
+
+def _unknown(name: str, session: str) -> NotFoundError:
+    where = f" in session {session}" if session else ""
+    return NotFoundError(
+        f"There is no run '{name}'{where}.", hint="`csctl get runs -a` lists the runs of a session."
+    )

@@ -1,0 +1,1 @@
+"""Runs of users, and the sessions of their jobs."""

@@ -1,0 +1,115 @@
+"""Runs: workflows that have jobs, newest first, each with its jobs.
+
+A workflow names its first job, so that pages of runs follow an index and are filtered by what that
+job says. When that job is forgotten the next one takes its place; a run goes with its last job.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.cluster.jobs import JobType
+from appliance.core.ids import JobId, WorkflowId
+from appliance.core.queries.job_filter import JobFilter, JobLine
+from appliance.core.queries.run_line import RunLine
+from appliance.storage.engine.database import Database
+from appliance.storage.queue.job_filter_sql import IS_UNFINISHED, conditions
+from appliance.storage.queue.job_pages import LINE_COLUMNS, lines_of
+from appliance.storage.schema.tables import DriverSpecRow, JobRow, WorkflowRow
+
+_MAX_NAMESAKES = 64
+
+
+class RunRepository:
+    """All runs.
+
+    Args:
+        database: The database.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def page(self, wanted: JobFilter) -> Sequence[RunLine]:
+        """Return runs, newest first.
+
+        Args:
+            wanted: What the first job of each must be like; but without `with_finished` those of
+                which any job has not ended. `after` names the last run by that job.
+        """
+        with self._database.reading() as rows:
+            return _page(rows, _conditions(wanted), wanted.limit)
+
+    def count(self, wanted: JobFilter) -> int:
+        """Return how many runs there are on all pages together."""
+        every = _conditions(replace(wanted, after=None))
+        query = select(func.count()).select_from(WorkflowRow).join(JobRow, _IS_FIRST).where(*every)
+        with self._database.reading() as rows:
+            return rows.scalar(query) or 0
+
+    def find(self, run: WorkflowId) -> RunLine | None:
+        """Return a run, or None if there is none of that id."""
+        with self._database.reading() as rows:
+            return next(iter(_page(rows, [WorkflowRow.id == run], 1)), None)
+
+    def named(self, name: str, session: str) -> Sequence[RunLine]:
+        """Return the newest runs of a name in a session, newest first; an empty one means all."""
+        wanted = [WorkflowRow.run_name == name, WorkflowRow.run_name != ""]
+        if session:
+            wanted.append(JobRow.session == session)
+        with self._database.reading() as rows:
+            return _page(rows, wanted, _MAX_NAMESAKES)
+
+
+_IS_FIRST = JobRow.sequence == WorkflowRow.first_sequence
+
+
+def _conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
+    found = conditions(replace(wanted, with_finished=True))
+    if not wanted.with_finished and not wanted.phases:
+        found.append(WorkflowRow.id.in_(select(JobRow.workflow).where(IS_UNFINISHED)))
+    if wanted.after is not None:
+        found.append(WorkflowRow.first_sequence < wanted.after.sequence)
+    return found
+
+
+def _page(rows: Session, wanted: Sequence[ColumnElement[bool]], limit: int) -> list[RunLine]:
+    query = select(WorkflowRow.id, WorkflowRow.run_name, WorkflowRow.uid).join(JobRow, _IS_FIRST)
+    query = query.where(*wanted).order_by(WorkflowRow.first_sequence.desc())
+    found = rows.execute(query.limit(limit) if limit else query).all()
+    jobs = _jobs_of(rows, found)
+    drivers = [of[0].id for of in jobs.values() if of and of[0].type is JobType.DRIVER]
+    specs = _specs_of(rows, drivers)
+    return [
+        RunLine(
+            id=WorkflowId(row.id),
+            name=row.run_name,
+            jobs=jobs[row.id],
+            spec=specs.get(jobs[row.id][0].id),
+        )
+        for row in found
+        if jobs[row.id]
+    ]
+
+
+# `Any`: rows of a few columns.
+def _jobs_of(rows: Session, runs: Sequence[Any]) -> dict[str, list[JobLine]]:
+    """Return the jobs of runs, oldest first; those of another user are none of the run's."""
+    owners = {run.id: run.uid for run in runs}
+    wanted = select(*LINE_COLUMNS).where(JobRow.workflow.in_(owners)).order_by(JobRow.sequence)
+    found = rows.execute(wanted).all()
+    jobs: defaultdict[str, list[JobLine]] = defaultdict(list)
+    for job in lines_of(rows, found, [row.id for row in found]):
+        if job.user.uid == owners[job.workflow]:
+            jobs[job.workflow].append(job)
+    return jobs
+
+
+def _specs_of(rows: Session, drivers: Sequence[JobId]) -> dict[JobId, DriverSpec]:
+    query = select(DriverSpecRow.job, DriverSpecRow.spec).where(DriverSpecRow.job.in_(drivers))
+    return {JobId(job): DriverSpec.from_json(spec) for job, spec in rows.execute(query)}

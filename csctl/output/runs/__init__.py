@@ -1,0 +1,1 @@
+"""Sessions of jobs, and how far they are."""
