@@ -206,8 +206,9 @@ appliance)
 tools)
     install_locked sdk.txt
     install_locked tracing.txt
+    install_locked editors.txt
     install_locked tools.txt
-    pip install -q --no-compile -c "$root/constraints.txt" -e "$root[dev,tracing,sdk]"
+    pip install -q --no-compile -c "$root/constraints.txt" -e "$root[dev,tracing,sdk,editors]"
     ;;
 client)
     echo "setup: installing $client_requirement into $venv (about 1 GB to download, a few minutes)"

@@ -2,9 +2,11 @@
 
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from appliance.csl import builtins
 from appliance.csl.diagnostics import (
@@ -46,6 +48,8 @@ RECURSION_LIMIT = 40_000
 NUM_FILTERS_WSE2 = 6
 """Filters of a PE."""
 
+_Result = TypeVar("_Result")
+
 Colors = dict[int, tuple[ColorConfiguration, Span]]
 """Configured colors, and where they are configured."""
 
@@ -69,26 +73,33 @@ def compile_program(main: str, options: CompileOptions, loader: SourceLoader) ->
 
     Never fails for what a source says: errors are diagnostics of the result.
     """
-    session = Session(main, options, loader)
-    with _deep_recursion():
-        try:
-            program = _compile(session)
-        except CslError as error:
-            _guard_last(session, error)
-            program = None
-        except TooManyErrorsError:
-            program = None
-        except MemoryError:
-            program = None
-            _end_without_memory(session)
-        except RecursionError:
-            text = "the program nests too deeply at compile time"
-            session.diagnostics.append(Diagnostic(Severity.ERROR, text, None))
-            program = None
+    return compile_session(Session(main, options, loader))
+
+
+def compile_session(session: Session) -> Compilation:
+    """Compiles the program of a session that has begun with nothing."""
+    with deep_recursion():
+        program = guarded(session, partial(_compile, session))
     has_error = any(found.severity is Severity.ERROR for found in session.diagnostics)
     return Compilation(
         None if has_error else program, tuple(session.diagnostics), tuple(session.printed)
     )
+
+
+def guarded(session: Session, work: Callable[[], _Result | None]) -> _Result | None:
+    """Does a part of a compilation; None after an error that ends it, which is reported."""
+    try:
+        return work()
+    except CslError as error:
+        _guard_last(session, error)
+    except TooManyErrorsError:
+        pass
+    except MemoryError:
+        _end_without_memory(session)
+    except RecursionError:
+        text = "the program nests too deeply at compile time"
+        session.diagnostics.append(Diagnostic(Severity.ERROR, text, None))
+    return None
 
 
 def _end_without_memory(session: Session) -> None:
@@ -108,7 +119,7 @@ def _guard_last(session: Session, error: CslError) -> None:
 
 
 @contextmanager
-def _deep_recursion() -> Iterator[None]:
+def deep_recursion() -> Iterator[None]:
     """The engine recurses with the source's nesting, which its own limits bound."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, RECURSION_LIMIT))

@@ -45,6 +45,8 @@ def main() -> None:
     needed = {name for name, _ in _wheels(runtime)}
     sdk = {name for name, _ in _wheels([*runtime, *optional["sdk"]])} - needed
     tracing = {name for name, _ in _wheels([*runtime, *optional["tracing"]])} - needed - sdk
+    editors = {name for name, _ in _wheels([*runtime, *optional["editors"]])}
+    editors -= needed | sdk | tracing
     torch = {key: hashes for key, hashes in here.items() if key[0] == TORCH}
     for key, hashes in _wheels([f"torch=={_public(torch)}"], "--no-deps", is_isolated=True).items():
         torch.setdefault((TORCH, _public({key: hashes})), set()).update(hashes)
@@ -57,7 +59,9 @@ def main() -> None:
     _write("appliance.txt", {key: each for key, each in others.items() if key[0] in needed})
     _write("sdk.txt", {key: each for key, each in others.items() if key[0] in sdk})
     _write("tracing.txt", {key: each for key, each in others.items() if key[0] in tracing})
-    tools = {key: each for key, each in others.items() if key[0] not in needed | sdk | tracing}
+    _write("editors.txt", {key: each for key, each in others.items() if key[0] in editors})
+    known = needed | sdk | tracing | editors
+    tools = {key: each for key, each in others.items() if key[0] not in known}
     _write("tools.txt", tools)
 
 

@@ -29,7 +29,8 @@ def test_every_pin_is_locked_by_the_hash_of_its_wheel_and_nothing_else_is():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if "==" in line)
     normal = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pins.items()}
-    found = locked("appliance.txt", "sdk.txt", "tools.txt", "torch.txt", "tracing.txt")
+    names = ("appliance", "editors", "sdk", "tools", "torch", "tracing")
+    found = locked(*(f"{name}.txt" for name in names))
     assert found == {name: normal.get(name) for name in found}, "run: make lock"
     assert set(normal) <= set(found), "run: make lock"
 

@@ -133,6 +133,8 @@ def _export_symbol(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
     if name in world.exports:
         frame.fail(node, f"symbol '{name}' is exported twice")
     declared = world.declared_exports.get(name)
+    if declared is None and world.is_alone:
+        declared = (_exported_type(place.type), False)
     if declared is None:
         near = did_you_mean(name, world.declared_exports)
         frame.fail(node, f"symbol '{name}' has no '@export_name' in the layout{near}")
@@ -149,6 +151,12 @@ def _export_symbol(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
     assert memory.variable is not None
     world.exports[name] = Export(name, memory.variable.placed_address() + memory.offset, None)
     return VOID
+
+
+def _exported_type(type_: Type) -> Type:
+    if isinstance(type_, t.PointerType) and isinstance(type_.target, t.FunctionType):
+        return type_.target
+    return type_
 
 
 def _symbol_name(node: tree.BuiltinCall, place: object, frame: Frame) -> str:
@@ -205,6 +213,8 @@ def _get_symbol_id(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
     name = _symbol_name(node, None, frame)
     declared = list(getattr(world, "declared_exports", {}))
     if name not in declared:
+        if isinstance(world, TileWorld) and world.is_alone:
+            frame.silent()
         frame.fail(node, f"symbol '{name}' has no '@export_name' in the layout")
     return Const(t.U16, declared.index(name))
 
@@ -237,6 +247,8 @@ def _with_symbols(node: tree.BuiltinCall, frame: Frame) -> TileWorld:
     needs_code(node, frame, f"'@{node.name}'")
     world = frame.world
     assert isinstance(world, TileWorld), "a layout has no code"
+    if world.is_alone:
+        frame.silent()
     return world
 
 

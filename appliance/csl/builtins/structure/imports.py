@@ -112,6 +112,8 @@ def _get_rectangle(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
         size = (world.width, world.height)
     else:
         assert isinstance(world, TileWorld)
+        if world.is_alone:
+            frame.silent()
         size = world.rectangle
     return _struct(
         {

@@ -47,6 +47,8 @@ class FunctionBuilder:
         self.names: list[str] = []
         self.calls: set[int] = set()
         self.may_stop = False
+        self.has_errors = False
+        """Whether a statement is missing that had an error, and with it perhaps a `return`."""
         self.num_emitted = 0
         self.blocks: list[_Open] = [_Open()]
         self._current = self.blocks[0]

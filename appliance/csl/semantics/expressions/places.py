@@ -47,7 +47,7 @@ UNKNOWN_LENGTH = 1 << 30
 
 def place_of(node: tree.Expression, frame: Frame) -> Place:
     """The place that an expression names; a value in brackets so to speak if it names none."""
-    find = _PLACES.get(node.__class__)
+    find = PLACES.get(node.__class__)
     if find is not None:
         return find(node, frame)
     if isinstance(node, tree.BuiltinCall) and node.name == "field":
@@ -320,7 +320,7 @@ def new_variable(type_: Type, name: str, node: tree.Node, frame: Frame) -> Place
     return Memory(type_, variable, None, 0, is_const=False)
 
 
-_PLACES: dict[type, Callable[[Any, Frame], Place]] = {
+PLACES: dict[type, Callable[[Any, Frame], Place]] = {
     tree.Name: _name,
     tree.Dereference: _dereference,
     tree.Member: _member,

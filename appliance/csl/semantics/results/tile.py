@@ -71,9 +71,16 @@ class TileWorld(World):
     is_tile = True
 
     def __init__(
-        self, session: Session, coordinates: tuple[int, int], rectangle: tuple[int, int]
+        self,
+        session: Session,
+        coordinates: tuple[int, int],
+        rectangle: tuple[int, int],
+        *,
+        is_alone: bool = False,
     ) -> None:
         super().__init__(session)
+        self.is_alone = is_alone
+        """Whether the layout is unknown, and with it what it exports and how large it is."""
         self.rectangle = rectangle
         self.declared_exports: dict[str, tuple[Type, bool]] = {}
         """What the layout exports: type, and whether it is mutable."""

@@ -175,6 +175,8 @@ def _run(function: FunctionValue, node: tree.Node, inner: Frame) -> Value:
     builder = inner.builder
     falls_through = flow is None and (builder is None or builder.is_open)
     if falls_through and result is not t.VOID:
+        if builder is not None and builder.has_errors:
+            inner.silent()
         inner.fail(
             (fn.name_start, fn.name_start + len(fn.name)),
             f"function '{fn.name}' may end without a return value",
@@ -344,11 +346,10 @@ def compile_function(
     assert fn.body is not None
     flow = run_block(fn.body, frame)
     position = frame.position(fn.body)
-    if flow is None and builder.is_open and result is not t.VOID and target.break_block is None:
-        frame.error(_name_node(fn), f"function '{fn.name}' may end without a return value")
     falls_through = flow is None and builder.is_open and result is not t.VOID
-    if falls_through and target.break_block is not None:
+    if falls_through and not builder.has_errors:
         frame.error(_name_node(fn), f"function '{fn.name}' may end without a return value")
+    if falls_through and target.break_block is not None:
         builder.close(position)
     value = land(target, flow, fn.body, frame)
     if builder.is_open:

@@ -73,6 +73,8 @@ def _guarded(statement: tree.Statement, frame: Frame) -> Flow | None:
         return STATEMENTS[statement.__class__](statement, frame)
     except CslError as error:
         guard(frame.world.session, error)
+        if frame.builder is not None:
+            frame.builder.has_errors = True
         if isinstance(statement, tree.Declaration):
             frame.declare(statement.name, POISON)
         return None
