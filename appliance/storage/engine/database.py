@@ -22,7 +22,7 @@ from appliance.core.errors import InternalError, StaleWriterError, UserError
 from appliance.storage.engine.batches import Batch, OnFailure, OpenStep
 from appliance.storage.engine.integrity import cannot_write, check_file, in_sentences
 from appliance.storage.engine.revisions import revisions
-from appliance.storage.engine.writes import Write
+from appliance.storage.engine.writes import Write, execute_by_driver
 from appliance.storage.schema.tables import WriterRow
 
 SQLITE_BUSY_SECONDS = 30
@@ -232,7 +232,7 @@ class Database:
         """In a batch, return the single value of a query, which does not see collected writes."""
         if self._batch is None:
             raise InternalError("A query of one value was made outside a batch.")
-        return self._batch.connection.exec_driver_sql(sql).scalar()
+        return self._scalar(self._batch.connection, sql)
 
     def after_commit(self, effect: Callable[[], None]) -> None:
         """Call a function once this thread's writes are committed; outside a batch, immediately."""
@@ -322,11 +322,17 @@ class Database:
         query = "SELECT token FROM writers WHERE id = 1"
         if self._turn is None:
             query += " FOR SHARE"
-        if connection.exec_driver_sql(query).scalar() != self._token:
+        if self._scalar(connection, query) != self._token:
             raise StaleWriterError(
                 "Another management has taken over this database; this one may not write any more.",
                 hint="Nothing is to be done: the other one goes on with every job.",
             )
+
+    def _scalar(self, connection: Connection, sql: str) -> Any:  # noqa: ANN401 - see `scalar`
+        if self._turn is None:
+            return connection.exec_driver_sql(sql).scalar()
+        row = execute_by_driver(connection, sql).fetchone()
+        return None if row is None else row[0]
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -378,11 +384,11 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # no
     connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
 
 
-def _begin_immediate(connection: Any) -> None:  # noqa: ANN401 - see above
+def _begin_immediate(connection: Connection) -> None:
     # A transaction that reads first and writes later would fail at once, without waiting, when
     # another one wrote in between; taking the write lock at the start makes it wait instead.
     reads_only = connection.get_execution_options().get("wsc_reads_only", False)
-    connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+    execute_by_driver(connection, "BEGIN" if reads_only else "BEGIN IMMEDIATE")
 
 
 def _check_revision(connection: Connection, config: Config) -> None:

@@ -155,27 +155,39 @@ def _execute(connection: Connection, statement: Statement, rows: Sequence[Row]) 
 
 
 def _execute_portions(connection: Connection, sql: str, bound: Sequence[Sequence[Any]]) -> int:
-    """Execute a statement of SQLite for many rows, by the driver itself.
-
-    What SQLAlchemy does around each execution costs several times what SQLite does in it.
+    """Execute a statement of SQLite for many rows.
 
     Raises:
         DBAPIError: As SQLAlchemy raises it.
     """
     if not connection.in_transaction():
         connection.begin()
-    cursor, changed = connection.connection.cursor(), 0
+    changed = 0
     for start, size in _portions(len(bound)):
-        text = _widened(sql, size)
-        try:
-            cursor.execute(text, tuple(chain.from_iterable(bound[start : start + size])))
-        except sqlite3.Error as error:
-            raised = DBAPIError.instance(
-                text, None, error, sqlite3.Error, hide_parameters=True, dialect=connection.dialect
-            )
-            raise raised from error
-        changed += cursor.rowcount
+        values = tuple(chain.from_iterable(bound[start : start + size]))
+        changed += execute_by_driver(connection, _widened(sql, size), values).rowcount
     return changed
+
+
+def execute_by_driver(
+    connection: Connection, sql: str, values: Sequence[Any] = ()
+) -> sqlite3.Cursor:
+    """Execute a statement of SQLite by the driver itself, within a transaction or to begin one.
+
+    What SQLAlchemy does around each execution costs several times what SQLite does in it.
+
+    Raises:
+        DBAPIError: As SQLAlchemy raises it.
+    """
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    try:
+        return driver.execute(sql, values)
+    except sqlite3.Error as error:
+        raised = DBAPIError.instance(
+            sql, None, error, sqlite3.Error, hide_parameters=True, dialect=connection.dialect
+        )
+        raise raised from error
 
 
 def _portions(count: int) -> Iterator[tuple[int, int]]:
