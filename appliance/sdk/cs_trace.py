@@ -39,7 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     about = whats.add_parser("info", help="say what is in it, and what could not go on")
     picture = whats.add_parser("svg", help="draw a cycle: routes, wavelets, heat, a PE's tasks")
     perfetto = whats.add_parser("perfetto", help="write it in Chrome's trace format")
-    for each in (about, picture, perfetto):
+    log = whats.add_parser("log", help="write every event as a line: instructions and wavelets")
+    profile = whats.add_parser("profile", help="say which source lines take how many cycles")
+    for each in (about, picture, perfetto, log, profile):
         each.add_argument("trace", help="the file")
         each.add_argument("-o", dest="output", metavar="FILE", help="default: standard output")
     add = picture.add_argument
@@ -54,6 +56,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--span", type=int, default=100, metavar="N", help="over N cycles; 0 for all (default 100)")
     for each in (picture, perfetto):
         each.add_argument("--pe", metavar="X,Y", help="the tasks of this PE")
+    for each in (log, profile):
+        each.add_argument("--pe", metavar="X,Y", help="this PE alone")
+    log.add_argument("--color", type=int, metavar="N", help="wavelets of one color alone")
+    profile.add_argument(
+        "--lines", type=int, default=30, metavar="N", help="the N hottest lines (default 30)"
+    )
     return parser
 
 
@@ -106,7 +114,6 @@ def _lines(trace: "Trace") -> Iterator[str]:
 
 
 def _svg(trace: "Trace", wanted: argparse.Namespace) -> str:
-    from appliance.fabric.bytecode import NUM_COLORS  # noqa: PLC0415 - as in `_read`
     from appliance.fabric.tracing.picture import PictureRequest, svg  # noqa: PLC0415 - as in `_read`
     from appliance.fabric.tracing.view import Measure, busiest_cycle  # noqa: PLC0415
 
@@ -114,8 +121,7 @@ def _svg(trace: "Trace", wanted: argparse.Namespace) -> str:
         raise UserError("The trace has no events: nothing happened on the fabric.")
     if wanted.span < 0:
         raise UserError(f"--span is {wanted.span}; it cannot be below 0.")
-    if wanted.color is not None and not 0 <= wanted.color < NUM_COLORS:
-        raise UserError(f"There is no color {wanted.color}; colors are 0 to {NUM_COLORS - 1}.")
+    _check_color(wanted.color)
     cycle = busiest_cycle(trace) if wanted.cycle is None else _cycle(wanted.cycle, trace)
     request = PictureRequest(
         cycle=cycle,
@@ -144,7 +150,45 @@ def _perfetto(trace: "Trace", wanted: argparse.Namespace) -> str:
     return json.dumps(chrome_trace(trace, pes=() if pe is None else (pe,))) + "\n"
 
 
-_MADE = {"info": _info, "svg": _svg, "perfetto": _perfetto}
+def _log(trace: "Trace", wanted: argparse.Namespace) -> str:
+    from appliance.fabric.tracing.event_log import log_lines  # noqa: PLC0415 - as in `_read`
+
+    _check_color(wanted.color)
+    pe = _pe(wanted.pe, trace)
+    lines = log_lines(trace, pes=() if pe is None else (pe,), color=wanted.color)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _check_color(color: int | None) -> None:
+    from appliance.fabric.bytecode import NUM_COLORS  # noqa: PLC0415 - as in `_read`
+
+    if color is not None and not 0 <= color < NUM_COLORS:
+        raise UserError(f"There is no color {color}; colors are 0 to {NUM_COLORS - 1}.")
+
+
+def _profile(trace: "Trace", wanted: argparse.Namespace) -> str:
+    from appliance.fabric.tracing.line_profile import (  # noqa: PLC0415 - as in `_read`
+        profile,
+        profile_lines,
+    )
+
+    if wanted.lines < 1:
+        raise UserError(f"--lines is {wanted.lines}; it is at least 1.")
+    pe = _pe(wanted.pe, trace)
+    costs = profile(trace, pes=() if pe is None else (pe,))
+    lines = [*profile_lines(costs, wanted.lines)]
+    if lost := trace.header["num_lost"]:
+        lines.append(f"{lost:,} earlier events were not kept, and are not counted.")
+    return "".join(f"{line}\n" for line in lines)
+
+
+_MADE = {
+    "info": _info,
+    "svg": _svg,
+    "perfetto": _perfetto,
+    "log": _log,
+    "profile": _profile,
+}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from appliance.sdk import cslc
 
 _OTHERS = (
     "the only command here is `compile`, which is `cslc`; record a trace with "
-    "WSC_FABRIC_TRACE=run.trace and look at it with `cs_trace`"
+    "WSC_FABRIC_TRACE=run.trace and look at it with `cs_trace`, whose `log` has what "
+    "`wavelet-trace` is used for"
 )
 
 

@@ -48,12 +48,14 @@ class Bar:
         start: Cycle in which it begins.
         end: Cycle in which it has ended.
         counter: Program counter.
+        is_vector: Whether it is an operation over memory, which does not wait.
     """
 
     track: int
     start: int
     end: int
     counter: int
+    is_vector: bool = False
 
     @property
     def track_name(self) -> str:
@@ -149,7 +151,7 @@ def bars(trace: Trace, pe: int) -> list[Bar]:
     for cycle, _, counter, b, kind, _, thread, _ in mine.tolist():
         track = _track(kind, thread)
         if kind == TraceKind.VECTOR:
-            found.append(Bar(track, cycle, cycle + max(b, 1), counter))
+            found.append(Bar(track, cycle, cycle + max(b, 1), counter, is_vector=True))
             continue
         close(track, cycle)
         if kind in (TraceKind.TASK, TraceKind.START):

@@ -13,6 +13,7 @@ from appliance.csl.options import CompileOptions
 from appliance.fabric.commands import CopyOut, Launch, Region
 from appliance.fabric.host_interface import Simulator
 from appliance.fabric.options import SimulatorOptions
+from appliance.fabric.tracing.line_profile import profile
 from appliance.fabric.tracing.trace import Trace, file_of
 from appliance.fabric.tracing.view import Measure, bars, measured, moment
 from appliance.sdk.cs_trace import main
@@ -153,3 +154,62 @@ def test_what_is_wrong_is_said_in_a_sentence(
     found = capsys.readouterr().err
     assert found.startswith("cs_trace: error: ")
     assert message in found
+
+
+def test_a_log_has_a_line_for_each_event_in_order(
+    path: Path, trace: Trace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(trace.events)
+    cycles = [int(line.split()[0].removeprefix("@")) for line in lines]
+    assert cycles == sorted(cycles)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "begins call of sum (/"),
+        ((), " starts an operation of 8 elements ("),
+        ((), "takes wavelet of color 1 = 0x"),
+        ((), "routes wavelet of color 1 = 0x"),
+        ((), "sends wavelet of color 1 = 0x"),
+        ((), "to west"),
+        ((), "has nothing to run"),
+        (("--pe", "1,0"), "PE (1, 0)"),
+        (("--color", "1"), "color 1"),
+    ],
+)
+def test_a_log_says_what_happened_where(
+    path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    assert main(["log", str(path), *arguments]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    matching = [words in line for line in lines]
+    assert all(matching) if arguments else any(matching), lines[:40]
+
+
+def test_a_profile_counts_each_cycle_of_a_task_once(trace: Trace) -> None:
+    costs = profile(trace)
+    pes = range(WIDTH * HEIGHT)
+    tasks = [bar for pe in pes for bar in bars(trace, pe) if bar.track == 0]
+    inner = [bar for pe in pes for bar in bars(trace, pe) if bar.track == 1]
+    scalar = sum(cost.scalar for cost in costs.values())
+    assert scalar == sum(b.end - b.start for b in tasks) - sum(b.end - b.start for b in inner)
+    assert sum(cost.vector for cost in costs.values()) == sum(
+        bar.end - bar.start for bar in inner if bar.is_vector
+    )
+    cycles = [cost.cycles for cost in costs.values()]
+    assert cycles == sorted(cycles, reverse=True)
+
+
+def test_a_profile_shows_the_hottest_lines_with_their_text(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", str(path), "--lines", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["cycles", "scalar", "memory", "fabric", "runs", "line"]
+    assert "pe.csl:" in lines[1]
+    assert len(lines) == 4
+    assert lines[3].startswith("and ")
+    assert main(["profile", str(path), "--lines", "0"]) == 2
