@@ -1,5 +1,8 @@
 """A real browser, which must find nothing to complain about, against running appliances."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,10 +11,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.support.appliance import Appliance
+from tests.support.appliance import ROOT, Appliance
 from tests.support.appliance import running_appliance as running_whole_appliance
 from tests.support.appliance_process import ApplianceProcess, running_appliance
-from tests.support.client import start_client
+from tests.support.client import PROGRAMS, client_environment, start_client
 from tests.support.start_costs import counted
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -111,8 +114,8 @@ def rest_root(appliance: Appliance) -> str:
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """Return the root URL of an appliance, and the job with which the client trained a GPT."""
+def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
+    """Return an appliance on which the client has trained a GPT."""
     with running_whole_appliance(tmp_path_factory.mktemp("trained"), "--systems", "2") as running:
         start_client(
             tmp_path_factory.mktemp("client"),
@@ -120,8 +123,41 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
             *("--job-label", "name=browser"),
             address=running.address,
         ).result()
-        job = next(job for job in running.jobs() if job["spec"]["type"] == "execute")
-        yield rest_root(running), str(job["meta"]["name"])
+        yield running
+
+
+@pytest.fixture(scope="session")
+def trained(used: Appliance) -> tuple[str, str]:
+    """Return the root URL of an appliance, and the job with which the client trained a GPT."""
+    names = [
+        str(job["meta"]["name"])
+        for job in used.jobs("-l", "name=browser")
+        if job["spec"]["type"] == "execute"
+    ]
+    return rest_root(used), names[0]
+
+
+@pytest.fixture(scope="session")
+def swept(
+    used: Appliance, trained: tuple[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, str]:
+    """Return the root URL of that appliance, and an array of two runs that have trained there."""
+    script = PROGRAMS / "sweep.py"
+    text = f"python {script} --run $WSC_ARRAY_INDEX --out $WSC_ARRAY_INDEX.json"
+    csctl = (sys.executable, "-m", "csctl")
+    done = subprocess.run(
+        [*csctl, "submit", "--array", "0-1", "--name", "sweep", "--", "sh", "-c", text],
+        cwd=tmp_path_factory.mktemp("sweep"),
+        env=client_environment()
+        | {"CSCONFIG_PATH": str(used.config_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    for index in range(2):
+        used.csctl("attach", f"sweep.{index}")
+    return trained[0], re.findall(r"array-[a-z0-9]{22}", done.stdout + done.stderr)[0]
 
 
 @contextmanager

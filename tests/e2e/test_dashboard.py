@@ -43,6 +43,7 @@ def pages(job: str) -> dict[str, str]:
     return {
         "/": "systemf1",
         "/queue": "job-operator",
+        "/runs": "browser",
         f"/jobs/{job}": "Simulated wafer time beside wall time",
         f"/jobs/{job}/wafer": "What lies where",
         "/planner": "A transformer",
@@ -99,6 +100,58 @@ def test_a_job_shows_its_training(trained: tuple[str, str], opener: Opener) -> N
     with page.expect_download() as download:
         page.get_by_role("link", name="Chrome trace").click()
     assert "traceEvents" in Path(download.value.path()).read_text()
+
+
+def test_an_array_of_runs_is_a_table_whose_curves_are_compared(
+    swept: tuple[str, str], opener: Opener
+) -> None:
+    root, array = swept
+    page = opener(root).open(f"/runs?array={array}")
+    table = page.get_by_role("table", name="Runs")
+    expect(table.get_by_role("row")).to_have_count(3)
+    expect(table.get_by_role("columnheader", name="index", exact=True)).to_be_visible()
+    expect(table.get_by_role("columnheader", name="Last loss")).to_be_visible()
+    for name in ("sweep.0", "sweep.1"):
+        table.get_by_role("checkbox", name=f"Compare {name}").check()
+    of_both = re.compile(r"^loss\. .*sweep\.0: [0-9.]+.*sweep\.1: [0-9.]+")
+    chart = page.get_by_role("img", name=of_both)
+    expect(chart).to_be_visible()
+    smoothing = page.get_by_role("slider", name="smoothing")
+    expect(smoothing).to_have_value("0")
+    before = chart.get_attribute("aria-label")
+    smoothing.press("End")
+    page.get_by_role("checkbox", name="logarithmic").check()
+    expect(page).to_have_url(re.compile("compare=.*smooth=0.99.*log=1"))
+    expect(chart).not_to_have_attribute("aria-label", str(before))
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    head, *rows = Path(download.value.path()).read_text().splitlines()
+    assert ("index" in head.split(","), "last loss" in head, len(rows)) == (True, True, 2)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_a_run_shows_its_script_its_jobs_and_their_curves(
+    swept: tuple[str, str], opener: Opener, scheme: str, width: int
+) -> None:
+    root, array = swept
+    watched = opener(root, color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = watched.open(f"/runs?array={array}")
+    page.get_by_role("link", name="sweep.1").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("sweep.1")
+    expect(page.locator("main")).to_contain_text("--run $WSC_ARRAY_INDEX")
+    expect(page.get_by_role("log")).to_contain_text("train step 4 loss")
+    expect(page.get_by_role("img", name=re.compile(r"^loss\. .*: [0-9.]+"))).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    assert [f"{each['id']}: {each['nodes'][0]['html']}" for each in found] == []
+    too_wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert too_wide <= 0
+    jobs = page.get_by_role("table", name="Jobs of the run").get_by_role("link")
+    expect(jobs).to_have_count(3)
+    jobs.last.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("sweep")
+    page.get_by_role("link", name="wflow-").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("sweep.1")
 
 
 @pytest.mark.parametrize("width", [1440, 390])

@@ -22,6 +22,7 @@ from protos.wsc.v1 import (  # noqa: F401
     logs_pb2,
     maintenance_pb2,
     queue_pb2,
+    runs_pb2,
 )
 from tests.fuzz.rest import cases
 from tests.support.appliance_process import USER, running_appliance

@@ -3,6 +3,8 @@
 PAGES = (
     "/",
     "/queue",
+    "/runs",
+    "/runs/{run}",
     "/jobs/{job}",
     "/jobs/{job}/wafer",
     "/jobs/{job}/fabric",

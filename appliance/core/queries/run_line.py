@@ -171,7 +171,7 @@ class RunLine:
     @property
     def script(self) -> str:
         """The one word that tells most of its command: the script, else the program."""
-        for word in self.argv[1:]:
+        for word in (part for argument in self.argv[1:] for part in argument.split()):
             if word.endswith((".py", ".sh")):
                 return posixpath.basename(word)
         return posixpath.basename(self.argv[0]) if self.argv else ""

@@ -197,3 +197,17 @@ def test_a_commit_is_what_git_calls_one(commit):
 def test_what_is_no_commit_is_refused(commit):
     with pytest.raises(UserError, match="is no git commit"):
         DriverSpec(argv=("true",), work_dir="/", commit=commit)
+
+
+@pytest.mark.parametrize(
+    ("argv", "script"),
+    [
+        (("/opt/client/bin/python", "src/train.py", "--lr", "1"), "train.py"),
+        (("sh", "-c", "python train.py --lr 1e-$WSC_ARRAY_INDEX"), "train.py"),
+        (("/home/ada/run.sh",), "run.sh"),
+        (("python", "-m", "train"), "python"),
+    ],
+)
+def test_the_word_that_tells_most_of_a_command_is_its_script(state, argv, script):
+    submit(state, "wsjob-d", "wflow-a", spec=DriverSpec(argv=argv, work_dir="/"))
+    assert state.runs.find("wflow-a").script == script

@@ -16,12 +16,15 @@ import { Job } from "./pages/Job";
 import { Login } from "./pages/Login";
 import { Planner } from "./pages/Planner";
 import { Queue } from "./pages/Queue";
+import { Run } from "./pages/Run";
+import { Runs } from "./pages/Runs";
 import { Wafer } from "./pages/Wafer";
 import { loadAccount, Who } from "./parts/account";
 
 const PAGES = [
   ["/", "Cluster"],
   ["/queue", "Queue"],
+  ["/runs", "Runs"],
   ["/planner", "Planner"],
   ["/admin", "Admin"],
   ["/docs", "API"],
@@ -62,6 +65,8 @@ function App(): JSX.Element {
           <Switch>
             <Route path="/" component={Cluster} />
             <Route path="/queue" component={Queue} />
+            <Route path="/runs" component={Runs} />
+            <Route path="/runs/:id">{({ id }) => <Run id={id} />}</Route>
             <Route path="/jobs/:id">{({ id }) => <Job id={id} />}</Route>
             <Route path="/jobs/:id/wafer">{({ id }) => <Wafer id={id} />}</Route>
             <Route path="/jobs/:id/fabric">{({ id }) => <Fabric id={id} />}</Route>

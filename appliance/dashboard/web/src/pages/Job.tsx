@@ -106,7 +106,7 @@ function Overview({ job, sessions }: { job: JobView; sessions: readonly Schemas[
           ...(job.progress ? [] : [["Progress", jobProgress(null, sessions, !isEnded(job))] as const]),
           ["Submitted", clock(job.created_at)],
           [job.ended_at ? "Ran for" : "Running for", job.started_at ? duration((end - Date.parse(job.started_at)) / 1000) : "not started"],
-          ["Workflow", job.workflow || "none"],
+          ["Run", <Link class="id" href={`/runs/${job.workflow}`}>{job.workflow}</Link>],
           ...(job.client_release ? [["Client", job.client_release] as const] : []),
         ]}
       />

@@ -1,83 +1,22 @@
 /** What training shows step by step: every scalar that the program puts out, compared with other jobs. */
 
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { get, type Schemas } from "../api";
+import { useMemo, useState } from "preact/hooks";
+import type { Schemas } from "../api";
 import { figure } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, seriesColor } from "./basics";
 import { Chart, type Series } from "./Chart";
 import { inOrder, outputTitle } from "./outputs";
-import { align, apart, breaks, type Curve, merge, seriesOf, StepCounter, thin } from "./curves";
+import { align, breaks, type Curve, seriesOf, thin } from "./curves";
+import { NO_TRAINING, useSeries } from "./series";
 
-type Answer = Schemas["Series"];
-type Sessions = Schemas["RunSessionList"];
 type JobPage = Schemas["JobPage"];
 
-const MAX_POINTS = 2000;
-
-/** Follow the series of a job; only what is new crosses the wire. */
-interface Training {
-  curves: Record<string, Curve>;
-  /** What the outputs are, by name. */
-  titles: Record<string, string>;
-}
-
-function useSeries(id: string, isEnded: boolean): Training {
-  const [titles, setTitles] = useState<Record<string, string>>({});
-  const [curves, setCurves] = useState<Record<string, Curve>>({});
-  const after = useRef("0");
-  useEffect(() => {
-    const abort = new AbortController();
-    after.current = "0";
-    setCurves({});
-    const counters = new Map<string, StepCounter>();
-    const counterOf = (name: string): StepCounter => {
-      const found = counters.get(name) ?? new StepCounter();
-      counters.set(name, found);
-      return found;
-    };
-    const placed = (series: ReturnType<typeof apart>): Record<string, Curve> =>
-      Object.fromEntries(Object.entries(series).map(([name, points]) => [name, counterOf(name).place(points)]));
-    const known = new Set<number>();
-    const evaluations = new Set<number>();
-    const learnKinds = async (series: Answer["series"]): Promise<void> => {
-      const sessions = new Set(Object.values(series).flatMap((points) => points.map((point) => point.session)));
-      if ([...sessions].every((session) => known.has(session))) return;
-      const { items } = await get<Sessions>(`/jobs/${id}/sessions`, abort.signal);
-      for (const { session, is_training } of items) {
-        known.add(session);
-        if (!is_training) evaluations.add(session);
-      }
-    };
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const ask = async (): Promise<void> => {
-      try {
-        const answer = await get<Answer>(`/jobs/${id}/series?after=${after.current}`, abort.signal);
-        const isNews = answer.next !== after.current;
-        await learnKinds(answer.series);
-        after.current = answer.next;
-        if (isNews) {
-          const fresh = placed(apart(answer.series, evaluations));
-          setTitles((old) => ({ ...old, ...answer.titles }));
-          setCurves((old) => merge(old, fresh));
-        }
-        timer = setTimeout(() => void ask(), isNews ? 1000 : isEnded ? 30_000 : 2000);
-      } catch {
-        if (!abort.signal.aborted) timer = setTimeout(() => void ask(), 5000);
-      }
-    };
-    void ask();
-    return () => {
-      abort.abort();
-      clearTimeout(timer);
-    };
-  }, [id, isEnded]);
-  return { curves, titles };
-}
+export const MAX_POINTS = 2000;
 
 export function Curves({ id, isEnded }: { id: string; isEnded: boolean }): JSX.Element {
-  const { curves: own, titles } = useSeries(id, isEnded);
+  const { curves: own, titles } = useSeries([{ id, isEnded }]).get(id) ?? NO_TRAINING;
   const [other, setOther] = useState("");
   const others = useLive<JobPage>("/jobs?type=execute&all_states=true&order=newest&limit=50", { topics: ["job"] });
   const names = ordered(Object.keys(own), titles);
@@ -108,7 +47,7 @@ export function Curves({ id, isEnded }: { id: string; isEnded: boolean }): JSX.E
 }
 
 /** Curves of training first, then those of evaluations. */
-function ordered(curves: readonly string[], titles: Record<string, string>): string[] {
+export function ordered(curves: readonly string[], titles: Record<string, string>): string[] {
   const rank = new Map(inOrder([...new Set(curves.map((curve) => seriesOf(curve).name))], titles).map((name, place) => [name, place]));
   const place = (curve: string): number => {
     const { name, isEvaluation } = seriesOf(curve);
@@ -118,13 +57,13 @@ function ordered(curves: readonly string[], titles: Record<string, string>): str
 }
 
 /** What a curve is called: that of evaluations says so. */
-function curveTitle(curve: string, titles: Record<string, string>): string {
+export function curveTitle(curve: string, titles: Record<string, string>): string {
   const { name, isEvaluation } = seriesOf(curve);
   return isEvaluation ? `evaluation: ${outputTitle(name, titles)}` : outputTitle(name, titles);
 }
 
 function Compared({ own, names, titles, id, other }: { own: Record<string, Curve>; names: string[]; titles: Record<string, string>; id: string; other: string }): JSX.Element {
-  const { curves: theirs } = useSeries(other, false);
+  const { curves: theirs } = useSeries([{ id: other, isEnded: false }]).get(other) ?? NO_TRAINING;
   return (
     <Panels
       curves={[
