@@ -121,7 +121,14 @@ def test_activating_an_id_without_a_task_is_refused_wherever_it_is_said(code: st
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [("f16", "-3.4028235e+38"), ("f16", "65520.0"), ("f32", "1.0e39"), ("f16", "@as(f16, 7.0e4)")],
+    [
+        ("f16", "-3.4028235e+38"),
+        ("f16", "65520.0"),
+        ("f32", "1.0e39"),
+        ("f16", "@as(f16, 7.0e4)"),
+        ("f16", "@as(f16, 70000)"),
+        ("f16", "@as(f16, -70000)"),
+    ],
 )
 def test_a_literal_that_a_float_type_cannot_hold_is_refused(kind: str, value: str) -> None:
     check_error(f"var x: {kind} = $${value};", f"operand overflowed precision of {kind}", body=True)
@@ -173,3 +180,23 @@ def test_a_dsd_that_an_operation_uses_lies_in_its_array(
         check_right(code + main.replace("$$", ""))
     else:
         check_error(code + main, "is too short")
+
+
+KNOWN = [
+    ("i8", "127.9", "128.0"), ("i8", "-128.9", "-129.0"), ("u8", "-0.9", "-1.0"),
+    ("u16", "65535.5", "65536.0"), ("i16", "@as(f16, -32768.0)", "@as(f16, 32768.0)"),
+    ("i32", "@as(f32, -2147483648.0)", "@as(f32, 2147483648.0)"), ("u32", "4294967295.0", "-1.5"),
+    ("i64", "9223372036854774784.0", "9223372036854775808.0"), ("u5", "31.0", "32.0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "last", "beyond"), KNOWN)
+def test_a_known_float_becomes_an_integer_only_of_a_type_that_has_it(
+    kind: str, last: str, beyond: str
+) -> None:
+    """At run time it becomes the nearest that the type has: one expression, one value."""
+    for top in ("comptime {{ const x = {}; }}", "fn main() void {{ const x: {kind} = {}; }} "
+                "comptime {{ @export_symbol(main); }}"):  # fmt: skip
+        check_right(top.format(f"@as({kind}, {last})", kind=kind))
+        wrong = top.format(f"$$@as({kind}, {beyond})", kind=kind)
+        check_error(wrong, f"is no integer of type '{kind}'")

@@ -57,7 +57,8 @@ def _as(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
 
 def _known_as(value: Const, to: Type, node: tree.BuiltinCall, frame: Frame) -> Value:
     base = to.base if isinstance(to, t.EnumType) else to
-    if value.type is t.COMPTIME_FLOAT and isinstance(base, t.FloatType):
+    is_literal = value.type in (t.COMPTIME_FLOAT, t.COMPTIME_INT)
+    if is_literal and isinstance(base, t.FloatType):
         return Const(to, rounded(value.value, base, node, frame))
     try:
         return Const(to, numbers.convert(value.value, base))

@@ -145,7 +145,8 @@ def convert(value: Any, to: Type) -> Any:  # noqa: ANN401 - int, float or bool
     """`@as(to, value)` for numbers, booleans and enums.
 
     Raises:
-        ArithmeticProblemError: A float that is no finite number becomes an integer.
+        ArithmeticProblemError: A float becomes an integer of a type that does not have it. (At run
+            time it becomes the nearest that the type has.)
     """
     if to is t.BOOL:
         return value != 0
@@ -157,7 +158,11 @@ def convert(value: Any, to: Type) -> Any:  # noqa: ANN401 - int, float or bool
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ArithmeticProblemError(f"{value} is no integer")
-        value = int(value)
+        whole = int(value)
+        if isinstance(to, IntType) and not to.low <= whole <= to.high:
+            range_ = f"{to.low} to {to.high}"
+            raise ArithmeticProblemError(f"{value} is no integer of type '{to}' ({range_})")
+        value = whole
     if isinstance(to, IntType):
         return wrap(int(value), to)
     return int(value)
