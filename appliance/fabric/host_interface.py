@@ -82,6 +82,7 @@ class Simulator:
         self._ports_move = True
         self._launched = 0
         self._launch_name = ""
+        self._look_at = self._options.task_cycles
         self._failure: FabricError | None = None
         self._console: list[str] = []
         num_bands = self._kernel.value(self._loaded.handle, _NUM_BANDS)
@@ -422,7 +423,17 @@ class Simulator:
         reason = self._kernel.run(self._handle, limit, stop, target, self._options.slice_work)
         if reason == _FAULT:
             raise self._inspector.fault()
+        if self.cycle() >= self._look_at:
+            self._find_endless()
         return reason
+
+    def _find_endless(self) -> None:
+        """Fail if a task computes for longer than any should; look again when the next one may."""
+        limit = self._options.task_cycles
+        self._look_at = self.cycle() + limit // 4
+        failure = self._inspector.endless(self.cycle(), limit)
+        if failure is not None:
+            raise failure
 
     def _begin_trace(self) -> None:
         if not self._kernel.trace(self._handle, self._options.trace_events):

@@ -15,6 +15,7 @@ class SimulatorOptions:
         reverse_tasks: Let tasks take turns by descending instead of ascending ids, to
             find programs that depend on an order that the machine does not promise.
         trace_events: Events of a trace that are kept, the latest; 0 for no trace.
+        task_cycles: Cycles after which a task that computes without an end is an error.
         num_threads: Threads that simulate bands of rows while there is enough to do; results,
             cycles and what is printed do not depend on it. A trace is made by one.
         is_checked: Find accesses beyond an array inside a PE's memory. Cycles stay the same;
@@ -27,6 +28,7 @@ class SimulatorOptions:
     drain_cycles: int = 1_000_000
     reverse_tasks: bool = False
     trace_events: int = 0
+    task_cycles: int = 1_000_000_000
     num_threads: int = 1
     is_checked: bool = False
 

@@ -18,7 +18,7 @@ _NEVER = (1 << 64) - 1
 _MAIN_THREAD = 8
 _ENDLESS = 0xFFFFFFFF
 _NO_COLOR = 0xFF
-_COMMAND_READY = 1 << 3
+_IS_RUNNING, _IN_OPERATION, _COMMAND_READY = 1, 1 << 1, 1 << 3
 _BEYOND, _UNEVEN = 18, 22
 """Where the kernel tells the parts of its notes."""
 _MOST_NAMED = 3
@@ -198,6 +198,25 @@ class Inspector:
             return ""
         file, line, column = position
         return f"{self._program.files[file]}:{line}:{column}"
+
+    def endless(self, now: int, limit: int) -> FabricError | None:
+        """Return an error of the first task that has computed for more cycles than a limit."""
+        grid = self._program.grid
+        for number in range(grid.width * grid.height):
+            state = self._read(number, 1, 0)
+            if state == _NEVER or not state & _IS_RUNNING or state & _IN_OPERATION:
+                continue
+            cycles = now - self._read(number, 25, 0)
+            if cycles > limit:
+                x, y = self._place(number)
+                where = self.position(number, self._read(number, 0, 0))
+                return FabricError(
+                    f"PE ({x}, {y}) at {where}: this code has run for {cycles:,} cycles without an "
+                    f"end; {limit:,} is the limit.",
+                    hint="Make the loop's condition false at some time; "
+                    "WSC_CSL_TASK_CYCLES sets another limit.",
+                )
+        return None
 
     def unready(self, name: str) -> str:
         """Return the first PE that has not let the next command start, as the end of a sentence."""

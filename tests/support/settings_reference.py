@@ -30,6 +30,7 @@ client and of csctl: [csctl.md](csctl.md).
 
 _OWN = {
     "WSC_CSL_CHECKS": "`0`: `cs_python` does not look for accesses beyond an array",
+    "WSC_CSL_TASK_CYCLES": "cycles after which `cs_python` ends code without an end; 1000000000",
     "WSC_CS_PYTHON_PACKAGES": "directory with the NumPy of host programs; `none` for ours",
     "WSC_CS_PYTHON_PATH": "the search path of `cs_python`'s child",
     "WSC_CS_PYTHON_TRACEBACK": "whether `cs_python --traceback` was called, for its child",

@@ -28,6 +28,7 @@ from appliance.sdk.host.arrays import (
     to_device,
     to_host,
 )
+from appliance.sdk.host.checks import is_checked, task_cycles
 from appliance.sdk.host.core_files import write_core
 from appliance.sdk.host.fabric_traces import sources_of, trace_order, write_trace
 from appliance.sdk.host.machine_code_directory import machine_code_directory
@@ -51,8 +52,6 @@ logger = logging.getLogger(__name__)
 
 LOG_FILE = "sim.log"
 DEFAULT_THREADS = 5
-CHECKS_VARIABLE = "WSC_CSL_CHECKS"
-"""Variable that turns off, as `0`, the search for accesses beyond an array: for speed."""
 _MAX_COLOR = 23
 
 
@@ -136,7 +135,8 @@ class SdkRuntime(PortTransfers):
                 machine_code_directory=machine_code_directory(),
                 num_threads=self._num_threads,
                 trace_events=order.events if order else 0,
-                is_checked=os.environ.get(CHECKS_VARIABLE, "1") != "0",
+                is_checked=is_checked(),
+                task_cycles=task_cycles(),
             )
             self._simulator = Simulator(program, options=options)
             x, y = self._ports.origin
