@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
+from appliance.fabric.bytecode import Fault
 
 
 class FabricError(UserError):
@@ -114,3 +115,39 @@ class StallError(FabricError):
     def __init__(self, report: StallReport) -> None:
         super().__init__(str(report))
         self.report = report
+
+
+FAULT_TEXTS = {
+    Fault.MEMORY: "an access of {b} bytes at {a:#06x} goes beyond this PE's data, "
+    "which end at {size:#06x}.",
+    Fault.INDEX: "index {index} is outside array '{array}' (0 to {last}).",
+    Fault.ASSERTION: "@assert does not hold.",
+    Fault.DIVISION: "an integer is divided by zero.",
+    Fault.MICROTHREAD_BUSY: "microthread {a} still runs the operation at {other}; two operations "
+    "that run at a time need two microthreads.",
+    Fault.QUEUE_BUSY: "{queue} is still in use by the operation{other}; operations that run at a "
+    "time need queues of their own.",
+    Fault.TWO_ARRIVALS: "color {color} arrived from {first} and {second} on the same cycle, which "
+    "a router cannot take.{senders}",
+    Fault.NO_TASK: "no task is bound to id {b}, which a wavelet names.",
+    Fault.NULL_FUNCTION: "a call through the function pointer {a}, which points at no function "
+    "of as many parameters.",
+    Fault.NO_QUEUE: "{queue} has no color: it was not initialised.",
+    Fault.BAD_OPERAND: "the DSR {b} of file {a} is used before it is loaded.",
+    Fault.STACK: "calls or @map are nested too deeply ({a}).",
+    Fault.FIFO_FAULT: "FIFO {a} was used while empty or full, which its action makes a fault.",
+    Fault.NO_SWITCH: "color {a} has no switch.",
+    Fault.NO_REGISTER: "{unknown}.",
+    Fault.NO_DSD: "an operand is no DSD: its variable was never given one, or was written over.",
+    Fault.NO_OPERAND: "a DSD of an operation cannot be {way}.",
+    Fault.NO_END: "an operation over memory alone has no end: its DSDs have the length 0x7fff.",
+    Fault.NO_FIFO: "there is no FIFO {a}.",
+    Fault.FIFO_LENGTH: "FIFO {a} is given the length {b:,}, which is more than it holds.",
+}
+"""What a fault of the kernel is, in words; names stand for what the kernel tells with it."""
+FAULT_HINTS = {
+    Fault.NO_QUEUE: "Call @initialize_queue in a comptime block.",
+    Fault.BAD_OPERAND: "Call @load_to_dsr before the operation.",
+    Fault.TWO_ARRIVALS: "Let one neighbour at a time send on this color, or use a switch.",
+}
+"""What to do about it, where that is not said."""

@@ -7,7 +7,7 @@ from appliance.csl.program import CodeClass, Position, Program, TaskBinding, Tas
 from appliance.csl.program.operations import uneven_lengths
 from appliance.csl.program.registers import unknown_register
 from appliance.fabric.bytecode import NUM_COLORS, NUM_QUEUES, DsdKind, Fault
-from appliance.fabric.errors import FabricError, Place, Waiting
+from appliance.fabric.errors import FAULT_HINTS, FAULT_TEXTS, FabricError, Place, Waiting
 from appliance.fabric.idle import idle_code
 from appliance.fabric.loading import LoadedProgram
 from appliance.fabric.lowering.classes import LoweredClass
@@ -86,11 +86,11 @@ class Inspector:
         x, y = self._place(number)
         # Routers have no program: what stands there is the color.
         where = "" if Fault(kind) is Fault.TWO_ARRIVALS else self.position(number, pc)
-        text = _FAULT_TEXTS[Fault(kind)].format(
+        text = FAULT_TEXTS[Fault(kind)].format(
             a=a, b=b, **self._details(Fault(kind), number, a, b, pc)
         )
         at = f" at {where}" if where else ""
-        return FabricError(f"PE ({x}, {y}){at}: {text}", hint=_FAULT_HINTS.get(Fault(kind), ""))
+        return FabricError(f"PE ({x}, {y}){at}: {text}", hint=FAULT_HINTS.get(Fault(kind), ""))
 
     def _details(self, fault: Fault, number: int, a: int, b: int, pc: int) -> dict[str, object]:
         if fault is Fault.TWO_ARRIVALS:
@@ -476,37 +476,3 @@ class Inspector:
 
     def _read(self, number: int, what: int, index: int) -> int:
         return self._kernel.inspect(self._loaded.handle, number, what, index)
-
-
-_FAULT_TEXTS = {
-    Fault.MEMORY: "an access of {b} bytes at {a:#06x} goes beyond this PE's data, "
-    "which end at {size:#06x}.",
-    Fault.INDEX: "index {index} is outside array '{array}' (0 to {last}).",
-    Fault.ASSERTION: "@assert does not hold.",
-    Fault.DIVISION: "an integer is divided by zero.",
-    Fault.MICROTHREAD_BUSY: "microthread {a} still runs the operation at {other}; two operations "
-    "that run at a time need two microthreads.",
-    Fault.QUEUE_BUSY: "{queue} is still in use by the operation{other}; operations that run at a "
-    "time need queues of their own.",
-    Fault.TWO_ARRIVALS: "color {color} arrived from {first} and {second} on the same cycle, which "
-    "a router cannot take.{senders}",
-    Fault.NO_TASK: "no task is bound to id {b}, which a wavelet names.",
-    Fault.NULL_FUNCTION: "a call through the function pointer {a}, which points at no function "
-    "of as many parameters.",
-    Fault.NO_QUEUE: "{queue} has no color: it was not initialised.",
-    Fault.BAD_OPERAND: "the DSR {b} of file {a} is used before it is loaded.",
-    Fault.STACK: "calls or @map are nested too deeply ({a}).",
-    Fault.FIFO_FAULT: "FIFO {a} was used while empty or full, which its action makes a fault.",
-    Fault.NO_SWITCH: "color {a} has no switch.",
-    Fault.NO_REGISTER: "{unknown}.",
-    Fault.NO_DSD: "an operand is no DSD: its variable was never given one, or was written over.",
-    Fault.NO_OPERAND: "a DSD of an operation cannot be {way}.",
-    Fault.NO_END: "an operation over memory alone has no end: its DSDs have the length 0x7fff.",
-    Fault.NO_FIFO: "there is no FIFO {a}.",
-    Fault.FIFO_LENGTH: "FIFO {a} is given the length {b:,}, which is more than it holds.",
-}
-_FAULT_HINTS = {
-    Fault.NO_QUEUE: "Call @initialize_queue in a comptime block.",
-    Fault.BAD_OPERAND: "Call @load_to_dsr before the operation.",
-    Fault.TWO_ARRIVALS: "Let one neighbour at a time send on this color, or use a switch.",
-}
