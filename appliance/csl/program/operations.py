@@ -152,10 +152,7 @@ class DsdOperation:
 
 
 def uneven_lengths(taken: int, operand: int, length: int) -> str:
-    """Say that operands of a DSD operation differ in length: what it takes, and who has another.
-
-    The first source that has a length decides, or else the destination.
-    """
+    """Say that operands of a DSD operation differ in length: what it takes, and who has another."""
     name = ("destination", "first source", "second source")[operand]
     return f"its operands differ in length: it takes {taken:,}, its {name} has {length:,}"
 

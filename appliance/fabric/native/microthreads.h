@@ -456,11 +456,13 @@ INLINE u32 operation_length(const Cursor *c) {
     return 1;
 }
 
-/* Notes the first operation whose operands differ in length; one without an end has any. */
+/* Notes the first operation that goes beyond the length of an operand, or leaves wavelets of it. A
+ * memory operand may be longer, and what a destination on the fabric says does not count. */
 static void note_lengths(Machine *m, const Pe *pe, const Cursor *c, u32 n, u32 pc) {
-    for (u32 k = 0; k < 3 && n != NEVER32 && !m->uneven.is_noted; k++) {
-        if (!has_length(c + k) || c[k].remaining == n || c[k].remaining == NEVER32) continue;
-        m->uneven = (Note){m->now, pe->number, pc, n, c[k].remaining, k, 1};
+    for (u32 k = 0; k < 3 && n != NEVER32 && !m->uneven.is_noted; k += 2) {
+        const u32 length = c[k].remaining;
+        if (!has_length(c + k) || c[k].kind == DSD_FABRIC_OUT || length == NEVER32) continue;
+        if (length < n || (c[k].kind == DSD_FABRIC_IN && length > n)) m->uneven = (Note){m->now, pe->number, pc, n, length, k, 1};
     }
 }
 

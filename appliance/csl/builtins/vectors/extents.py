@@ -47,18 +47,23 @@ def check_extent(value: Value, op_bytes: int, node: tree.Node, frame: Frame) -> 
 
 
 def warn_of_lengths(values: list[Value], node: tree.BuiltinCall, frame: Frame) -> None:
-    """Warn of operands whose lengths are known and differ; scalars, pointers and FIFOs have none.
+    """Warn of an operation that goes beyond an operand's length, or leaves a part of a source.
+
+    The first source that has a length decides, or else the destination, which may be longer. What
+    a fabric destination says does not count, and scalars, pointers and FIFOs have no length.
 
     Args:
         values: The destination, then the sources.
         node: The operation.
         frame: The frame there.
     """
-    counted = [at for at in (1, 2, 0) if at < len(values) and _has_length(values[at])]
-    taken = _known_length(values[counted[0]]) if counted else None
-    for at in counted:
-        length = _known_length(values[at])
-        if taken is not None and length not in (None, taken):
+    decides = next((at for at in (1, 2, 0) if at < len(values) and _has_length(values[at])), 0)
+    taken = _known_length(values[decides])
+    for at in (0, 2):
+        length = _known_length(values[at]) if at < len(values) else None
+        if taken is None or length is None or values[at].type.name == "fabout_dsd":
+            continue
+        if length < taken or (at and length > taken):
             frame.warn(node.arguments[at], f"'@{node.name}': {uneven_lengths(taken, at, length)}")
 
 
