@@ -104,7 +104,8 @@ class RunLine:
     @property
     def index(self) -> int | None:
         """Its number in its array."""
-        return int(self.first.labels[INDEX_LABEL]) if self.array else None
+        text = self.first.labels.get(INDEX_LABEL, "") if self.array else ""
+        return int(text) if text.isdecimal() else None
 
     @property
     def deciding(self) -> JobLine:

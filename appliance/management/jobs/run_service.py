@@ -1,5 +1,8 @@
 """Questions about runs: which there are, which one a name means, and how far each is."""
 
+import datetime as dt
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -8,12 +11,16 @@ from appliance.core.cluster.records import User
 from appliance.core.cluster.run import Point, output_words
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JOB_PREFIX, JobId, WorkflowId
-from appliance.core.queries.job_filter import JobFilter
+from appliance.core.queries.job_filter import JobFilter, JobLine
 from appliance.core.queries.run_line import RunLine
 from appliance.management.jobs.job_service import JobService
 from appliance.management.store.state import State
 
 _MOST_NAMED = 5
+_NUM_REMEMBERED = 8192
+"""Jobs that have ended whose last values are remembered."""
+_LAST_REPORTS = dt.timedelta(minutes=1)
+"""So long after its end a job's coordinator may still have told of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +51,8 @@ class RunService:
         self._state = state
         self._jobs = jobs
         self._dashboard_root = dashboard_root
+        self._lock = threading.Lock()
+        self._ended: OrderedDict[JobId, Mapping[str, Point]] = OrderedDict()
 
     def page(self, wanted: JobFilter) -> Sequence[RunLine]:
         """Return the runs of one page, newest first."""
@@ -91,9 +100,28 @@ class RunService:
 
     def progress(self, runs: Sequence[RunLine]) -> Mapping[WorkflowId, RunProgressLine]:
         """Return how far runs are, by their ids."""
-        newest = {run.id: run.trains[-1].id for run in runs if run.trains}
-        points = self._state.series.latest(list(newest.values())) if newest else {}
-        return {run: self._progress(job, points.get(job, {})) for run, job in newest.items()}
+        newest = {run.id: run.trains[-1] for run in runs if run.trains}
+        points = self._latest(list(newest.values()))
+        return {run: self._progress(job.id, points[job.id]) for run, job in newest.items()}
+
+    def _latest(self, jobs: Sequence[JobLine]) -> Mapping[JobId, Mapping[str, Point]]:
+        """Return the newest points of jobs; of those that have ended from memory, if it has them.
+
+        The database looks at every point of a job for them.
+        """
+        with self._lock:
+            found = {job.id: self._ended[job.id] for job in jobs if job.id in self._ended}
+        asked = [job for job in jobs if job.id not in found]
+        read = self._state.series.latest([job.id for job in asked]) if asked else {}
+        found |= {job.id: read.get(job.id, {}) for job in asked}
+        settled = self._state.clock.now() - _LAST_REPORTS
+        with self._lock:
+            for job in asked:
+                if job.ended_at is not None and job.ended_at < settled:
+                    self._ended[job.id] = found[job.id]
+            while len(self._ended) > _NUM_REMEMBERED:
+                self._ended.popitem(last=False)
+        return found
 
     def dashboard(self, run: WorkflowId) -> str:
         """Return the address of a run's page."""

@@ -23,6 +23,8 @@ from appliance.storage.queue.job_pages import LINE_COLUMNS, lines_of
 from appliance.storage.schema.tables import DriverSpecRow, JobRow, WorkflowRow
 
 _MAX_NAMESAKES = 64
+_MOST_TOGETHER = 500
+"""Runs that one statement asks for: databases bound the values of a statement."""
 
 
 class RunRepository:
@@ -43,7 +45,7 @@ class RunRepository:
                 which any job has not ended. `after` names the last run by that job.
         """
         with self._database.reading() as rows:
-            return _page(rows, _conditions(wanted), wanted.limit)
+            return _all(rows, _conditions(wanted), wanted.limit)
 
     def count(self, wanted: JobFilter) -> int:
         """Return how many runs there are on all pages together."""
@@ -78,10 +80,23 @@ def _conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
     return found
 
 
+def _all(rows: Session, wanted: Sequence[ColumnElement[bool]], limit: int) -> list[RunLine]:
+    """Return runs by some statements of a bounded size; a limit of 0 means all."""
+    found: list[RunLine] = []
+    behind: list[ColumnElement[bool]] = []
+    while size := min(limit - len(found), _MOST_TOGETHER) if limit else _MOST_TOGETHER:
+        part = _page(rows, [*wanted, *behind], size)
+        found += part
+        if len(part) < size:
+            break
+        behind = [WorkflowRow.first_sequence < part[-1].first.sequence]
+    return found
+
+
 def _page(rows: Session, wanted: Sequence[ColumnElement[bool]], limit: int) -> list[RunLine]:
     query = select(WorkflowRow.id, WorkflowRow.run_name, WorkflowRow.uid).join(JobRow, _IS_FIRST)
     query = query.where(*wanted).order_by(WorkflowRow.first_sequence.desc())
-    found = rows.execute(query.limit(limit) if limit else query).all()
+    found = rows.execute(query.limit(limit)).all()
     jobs = _jobs_of(rows, found)
     drivers = [of[0].id for of in jobs.values() if of and of[0].type is JobType.DRIVER]
     specs = _specs_of(rows, drivers)
@@ -101,10 +116,10 @@ def _page(rows: Session, wanted: Sequence[ColumnElement[bool]], limit: int) -> l
 def _jobs_of(rows: Session, runs: Sequence[Any]) -> dict[str, list[JobLine]]:
     """Return the jobs of runs, oldest first; those of another user are none of the run's."""
     owners = {run.id: run.uid for run in runs}
-    wanted = select(*LINE_COLUMNS).where(JobRow.workflow.in_(owners)).order_by(JobRow.sequence)
-    found = rows.execute(wanted).all()
+    are_theirs = JobRow.workflow.in_(owners)
+    found = rows.execute(select(*LINE_COLUMNS).where(are_theirs).order_by(JobRow.sequence)).all()
     jobs: defaultdict[str, list[JobLine]] = defaultdict(list)
-    for job in lines_of(rows, found, [row.id for row in found]):
+    for job in lines_of(rows, found, select(JobRow.id).where(are_theirs)):
         if job.user.uid == owners[job.workflow]:
             jobs[job.workflow].append(job)
     return jobs

@@ -116,6 +116,28 @@ def test_a_run_is_as_far_as_the_newest_session_of_its_newest_job(state, runs, cl
     assert (progress["wflow-b"].step, progress["wflow-b"].last_values) == (0, {})
 
 
+def test_the_last_values_of_jobs_that_ended_a_while_ago_are_not_asked_for_again(
+    state, runs, clock, monkeypatch
+):
+    jobs = [submit(state, f"wsjob-{n}", f"wflow-{n}", has_ended=n > 1) for n in (1, 2)]
+    for job in jobs:
+        point = Point(name="output_loss", session=1, step=3, value=2.0, at=clock.now())
+        state.series.add(job.id, [point])
+    asked, latest = [], state.series.latest
+
+    def counted(names):
+        asked.append(sorted(names))
+        return latest(names)
+
+    monkeypatch.setattr(state.series, "latest", counted)
+    every = JobFilter(with_finished=True)
+    first = runs.progress(runs.page(every))
+    clock.advance(61.0)
+    assert [runs.progress(runs.page(every)) for _ in range(2)] == [first, first]
+    assert first["wflow-2"].last_values == {"loss": 2.0}
+    assert asked == [["wsjob-1", "wsjob-2"], ["wsjob-1", "wsjob-2"], ["wsjob-1"]]
+
+
 def test_cancelling_a_run_ends_all_of_it_once(state, runs, harness):
     submit(state, "wsjob-old", "wflow-a", has_ended=True)
     new = [submit(state, f"wsjob-{number}", "wflow-a") for number in (1, 2)]

@@ -10,6 +10,7 @@ from appliance.core.cluster.records import User
 from appliance.core.errors import UserError
 from appliance.core.queries.job_filter import JobFilter, JobPosition
 from appliance.core.queries.run_line import inherited_labels, run_name
+from appliance.storage.runs import run_pages
 from tests.support.management import move, new_job
 
 SPEC = DriverSpec(argv=("python", "train.py", "--lr", "1e-3"), work_dir="/home/ada")
@@ -102,6 +103,15 @@ def test_pages_of_runs_are_newest_first_without_gaps_and_are_filtered_like_jobs(
         ({"text": "odd=1 ada"}, ["wflow-3", "wflow-1"]),
     ):
         assert ids(state.runs.page(JobFilter(with_finished=True, **wanted))) == found
+
+
+def test_all_runs_are_listed_however_many_there_are(state, monkeypatch):
+    monkeypatch.setattr(run_pages, "_MOST_TOGETHER", 2)
+    for number in range(5):
+        submit(state, f"wsjob-{number}", f"wflow-{number}")
+    for limit in (0, 3, 4, 5, 6):
+        found = ids(state.runs.page(JobFilter(limit=limit)))
+        assert found == [f"wflow-{number}" for number in (4, 3, 2, 1, 0)][: limit or None]
 
 
 def test_a_run_is_unfinished_as_long_as_one_of_its_jobs_is(state):

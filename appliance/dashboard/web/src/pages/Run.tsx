@@ -23,7 +23,7 @@ type RunView = Schemas["Run"];
 type Member = Schemas["JobSummary"];
 
 export function Run({ id }: { id: string }): JSX.Element {
-  const { value: run, problem, reload } = useLive<RunView>(`/runs/${id}`, { topics: ["job", "progress"], everySeconds: 15 });
+  const { value: run, problem, reload } = useLive<RunView>(`/runs/${id}`, { topics: ["job"], everySeconds: 5 });
   const [shown, setShown] = useState("");
   if (!run)
     return (

@@ -24,7 +24,7 @@ export function Runs(): JSX.Element {
   const scope = address.get("runs") in SCOPES ? address.get("runs") : "all";
   const [text, array] = [address.get("text"), address.get("array")];
   const wanted = `${text && `&text=${encodeURIComponent(text)}`}${array && `&label=${encodeURIComponent(`array=${array}`)}`}`;
-  const runs = useLive<RunPage>(`/runs?limit=${MOST}&with_total=true${SCOPES[scope]}${wanted}`, { topics: ["job", "progress"], everySeconds: 15 });
+  const runs = useLive<RunPage>(`/runs?limit=${MOST}&with_total=true${SCOPES[scope]}${wanted}`, { topics: ["job"], everySeconds: 15 });
   const items = runs.value?.items ?? [];
   const chosen = address.get("compare").split(",").filter(Boolean);
   const compared = chosen.flatMap((id) => items.filter((run) => run.id === id));
