@@ -147,6 +147,10 @@ class Op(IntEnum):
     CHECK_INDEX = 128
 
 
+BREAK = 0x100
+"""Bit of an instruction's number: a breakpoint, at which PEs stop that somebody watches."""
+
+
 VECTOR_OPS = (
     *("mov16", "mov32", "fmovh", "fmovs"),
     *("add16", "addc16", "sub16", "and16", "or16", "xor16", "sll16", "slr16", "sar16"),

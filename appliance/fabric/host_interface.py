@@ -27,6 +27,7 @@ from appliance.fabric.commands import (
     StreamOut,
     check_region,
 )
+from appliance.fabric.debugging.parts import Parts, Runner, StopReason
 from appliance.fabric.errors import FabricError, StallError, StallReport, UnknownSymbolError
 from appliance.fabric.host_ports import HostPorts
 from appliance.fabric.loading import load_program
@@ -39,12 +40,11 @@ from appliance.fabric.tracing.recording import make_trace, ring_events
 from appliance.fabric.tracing.trace import Trace
 
 _FOREVER = (1 << 64) - 1
-_QUIET, _LIMIT, _FAULT, _UNBLOCKED, _STREAMED = range(5)
 _NO_STOP, _UNTIL_UNBLOCKED, _UNTIL_STREAMED = range(3)
 _NOW, _STEPS, _MOVES, _TOUCHED, _NUM_UNBLOCKED, _CONSOLE_SIZE, _CONSOLE, _LAST_MOVE = (
     *(0, 6, 7, 8, 9, 11, 12, 13),
 )
-_TRACE, _NUM_TRACED, _NUM_BANDS, _FIRST_LEFT = 14, 15, 16, 17
+_TRACE, _NUM_TRACED, _NUM_BANDS = 14, 15, 16
 
 
 @dataclass
@@ -84,6 +84,7 @@ class Simulator:
         self._launch_name = ""
         self._look_at = self._options.task_cycles
         self._failure: FabricError | None = None
+        self._runner: Runner | None = None
         self._console: list[str] = []
         num_bands = self._kernel.value(self._loaded.handle, _NUM_BANDS)
         self._console_read = [0] * num_bands
@@ -156,10 +157,24 @@ class Simulator:
                 self._stall(self._ports.waiting())
         limit = self.cycle() + self._options.drain_cycles
         while self.cycle() < limit:
-            if self._run(limit, _NO_STOP, 0) == _QUIET or self.cycle() + 1 >= limit:
+            if self._run(limit, _NO_STOP, 0) == StopReason.QUIET or self.cycle() + 1 >= limit:
                 return
 
     # --- inspection
+
+    def parts(self) -> Parts:
+        """Return what this is made of."""
+        return Parts(
+            program=self._program,
+            loaded=self._loaded,
+            kernel=self._kernel,
+            inspector=self._inspector,
+            memories=self._memories,
+        )
+
+    def debug(self, runner: Runner) -> None:
+        """Have somebody else run the kernel from now on."""
+        self._runner = runner
 
     def cycle(self) -> int:
         """Return the current clock cycle."""
@@ -218,7 +233,7 @@ class Simulator:
         waiting = tuple(self._inspector.waiting()) or tuple(self._inspector.idle())
         moved = self._kernel.value(self._handle, _LAST_MOVE)
         return StallReport(
-            reason=reason + self._left(),
+            reason=reason + self._inspector.left(),
             cycle=max([moved, *(entry.since for entry in waiting)]),
             waiting=waiting,
         )
@@ -254,18 +269,6 @@ class Simulator:
         assert address is not None
         return ctypes.string_at(address, image.nbytes)
 
-    def _left(self) -> str:
-        """Return where the first wavelet left the program's rectangle, as a sentence."""
-        first = self._kernel.value(self._handle, _FIRST_LEFT)
-        if first == _FOREVER:
-            return ""
-        y, x = divmod(first >> 16, self._program.grid.width)
-        side = ("west", "east", "south", "north")[first >> 8 & 255]
-        return (
-            f" Wavelets left the program's rectangle, where nothing takes them: the first from PE "
-            f"({x}, {y}) to the {side} on color {first & 255}."
-        )
-
     # --- the command stream
 
     def _advance(self) -> None:
@@ -286,7 +289,7 @@ class Simulator:
             raise self._failure
         try:
             self._ports_move = self._ports.serve(
-                lambda: self._run(_FOREVER, _UNTIL_STREAMED, 0) != _QUIET, self._done
+                lambda: self._run(_FOREVER, _UNTIL_STREAMED, 0) != StopReason.QUIET, self._done
             )
         except FabricError as error:
             self._failure = error
@@ -316,14 +319,14 @@ class Simulator:
         if self._kernel.value(self._handle, _NUM_UNBLOCKED) >= self._launched:
             return True
         reason = self._run(_FOREVER, _UNTIL_UNBLOCKED, self._launched)
-        if reason == _QUIET:
+        if reason == StopReason.QUIET:
             count = self._kernel.value(self._handle, _NUM_UNBLOCKED)
             self._stall(
                 f"the next command waits until {self._launched:,} PEs have called "
                 f"unblock_cmd_stream since {self._launch_name!r} was launched; {count:,} have."
                 + self._inspector.unready(self._launch_name)
             )
-        return reason == _UNBLOCKED
+        return reason == StopReason.UNBLOCKED
 
     def _has_settled(self, issued: _Issued) -> bool:
         """Simulate until nothing moves; commands may take longer than wavelets."""
@@ -332,7 +335,7 @@ class Simulator:
             issued.owners.append(self.cycle() + self._options.settle_cycles)
         limit = issued.owners[0]
         assert isinstance(limit, int)
-        return self._run(limit, _NO_STOP, 0) == _QUIET or self.cycle() + 1 >= limit
+        return self._run(limit, _NO_STOP, 0) == StopReason.QUIET or self.cycle() + 1 >= limit
 
     def _has_returned(self, issued: _Issued) -> bool:
         """Simulate until every PE has done what was launched, as far as it says so, or is at rest.
@@ -345,7 +348,10 @@ class Simulator:
             self._launch(issued.command)
         if self._kernel.value(self._handle, _NUM_UNBLOCKED) >= self._launched:
             return True
-        return self._run(_FOREVER, _UNTIL_UNBLOCKED, self._launched) in (_UNBLOCKED, _QUIET)
+        return self._run(_FOREVER, _UNTIL_UNBLOCKED, self._launched) in (
+            StopReason.UNBLOCKED,
+            StopReason.QUIET,
+        )
 
     def _launch(self, command: Launch) -> None:
         symbol = self._symbols.rpc(command.function, "Func")
@@ -397,10 +403,10 @@ class Simulator:
             issued.has_begun = True
             self._open_stream(issued, command)
         reason = self._run(_FOREVER, _UNTIL_STREAMED, 0)
-        if reason == _QUIET:
+        if reason == StopReason.QUIET:
             way = "accept" if isinstance(command, StreamIn) else "send"
             self._stall(f"the host waits for PEs to {way} wavelets of color {command.color}.")
-        return reason == _STREAMED
+        return reason == StopReason.STREAMED
 
     def _open_stream(self, issued: _Issued, command: StreamIn | StreamOut) -> None:
         region, is_in = command.region, isinstance(command, StreamIn)
@@ -420,8 +426,12 @@ class Simulator:
             )
 
     def _run(self, limit: int, stop: int, target: int) -> int:
-        reason = self._kernel.run(self._handle, limit, stop, target, self._options.slice_work)
-        if reason == _FAULT:
+        work = self._options.slice_work
+        if self._runner is not None:
+            reason = self._runner.run(limit, stop, target, work)
+        else:
+            reason = self._kernel.run(self._handle, limit, stop, target, work)
+        if reason == StopReason.FAULT:
             raise self._inspector.fault()
         if self.cycle() >= self._look_at:
             self._find_endless()
@@ -443,7 +453,10 @@ class Simulator:
             )
 
     def _stall(self, reason: str) -> None:
-        raise StallError(self.stall_report(reason))
+        report = self.stall_report(reason)
+        if self._runner is not None:
+            self._runner.fail(str(report))
+        raise StallError(report)
 
     # --- places
 

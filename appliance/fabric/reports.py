@@ -233,6 +233,17 @@ class Inspector:
                     return f" PE ({x}, {y}) has not; {name} is at {where}."
         return ""
 
+    def left(self) -> str:
+        """Return where the first wavelet left the program's rectangle, as a sentence."""
+        first = self._kernel.value(self._loaded.handle, 17)
+        if first == _NEVER:
+            return ""
+        side = ("west", "east", "south", "north")[first >> 8 & 255]
+        return (
+            " Wavelets left the program's rectangle, where nothing takes them: the first from PE "
+            f"{self._place(first >> 16)} to the {side} on color {first & 255}."
+        )
+
     def waiting(self) -> Iterator[Waiting]:
         """Yield what cannot go on, PE by PE."""
         self._paths = Paths(self._program, self._read)

@@ -63,4 +63,5 @@ class SymbolTable:
 
 
 def _names(source: CodeClass) -> list[str]:
-    return sorted({symbol.name for symbol in source.symbols})[:20]
+    symbols = {symbol.name for symbol in source.symbols}
+    return sorted(symbols | {variable.name for variable in source.variables})[:20]

@@ -7,7 +7,18 @@ from tests.support.pages import ROOT, Block, all_blocks
 
 TYPED = ("console", "bash", "sh", "yaml", "python")
 PROGRAMS = {
-    *("appliance", "csctl", "cs_python", "cs_trace", "cslc", "docker", "export", "git", "helm"),
+    *(
+        "appliance",
+        "csctl",
+        "cs_debug",
+        "cs_python",
+        "cs_trace",
+        "cslc",
+        "docker",
+        "export",
+        "git",
+        "helm",
+    ),
     *("kubectl", "make", "pip", "python"),
 }
 
@@ -21,6 +32,10 @@ NOT_EXECUTED = {
     ("docs/deployment.md", "$ kind create cluster"): "makes a Kubernetes cluster and its images",
     ("docs/operations.md", "kubectl -n wafer get lease"): "needs pods of management and nodes; "
     "deploy/drill.sh drains, tests/kubernetes/test_leadership.py loses leaders",
+    (
+        "docs/csl-editors.md",
+        "$ pip install",
+    ): "make setup installs the extra",
     ("docs/generation.md", "@cstorch.trace"): "a part of tests/conformance/client/generation.py",
 }
 """Blocks by the beginning of their first line."""

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +90,14 @@ def test_a_kernel_is_compiled_run_and_traced_as_the_pages_say(home):
     follow(commands, home)
     assert (home / "cycle.svg").read_text().startswith("<svg")
     assert (home / "run.json").stat().st_size > 1000
+
+
+def test_a_program_is_debugged_as_the_page_says(home):
+    shutil.copytree(ROOT / "examples" / "csl_sum", home, dirs_exist_ok=True)
+    command = f"{sys.executable} -m appliance.sdk.cs_debug"
+    blocks = blocks_of("docs/csl-debugging.md", "console")
+    replaced = {"cs_debug --": f"{command} --"}
+    follow(commands_of(*blocks), home, replaced=replaced, variables={"PYTHONPATH": str(ROOT)})
 
 
 @pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip())

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,11 @@ class LoweredClass:
     positions: tuple[tuple[int, int, int] | None, ...]
     starts: tuple[int, ...]
     arrays: Mapping[int, str]
+
+    @property
+    def code(self) -> NDArray[np.void]:
+        """Its instructions, records of `INSTRUCTION`, as the kernel reads them."""
+        return cast("NDArray[np.void]", self.tables["code"])
 
 
 def lower_class(

@@ -6,7 +6,7 @@
 #ifndef FABRIC_BANDS_H
 #define FABRIC_BANDS_H
 
-enum { STOP_QUIET, STOP_LIMIT, STOP_FAULT, STOP_UNBLOCKED, STOP_STREAMED, GO_ON };
+enum { STOP_QUIET, STOP_LIMIT, STOP_FAULT, STOP_UNBLOCKED, STOP_STREAMED, STOP_BREAK, GO_ON };
 enum { BUSY = 384, PATIENCE = 32 }; /* PEs of a band in a cycle that make a thread worth it; cycles */
 
 static u64 next_of_all(const Team *team) {
@@ -20,6 +20,13 @@ static const Machine *first_fault(const Team *team) {
     for (u32 k = 0; k < team->count; k++)
         if (team->bands[k]->fault) return team->bands[k];
     return 0;
+}
+
+static u64 break_of(const Team *team) {
+    u64 first = NEVER;
+    for (u32 k = 0; k < team->count; k++)
+        if (team->bands[k]->break_at < first) first = team->bands[k]->break_at;
+    return first;
 }
 
 static u64 sum_of(const Team *team, u64 (*number)(const Machine *)) {
@@ -40,6 +47,7 @@ static u32 look_around(const Team *team, u64 next) {
     if (team->stop == 1 && sum_of(team, unblocked_of) >= team->target) return STOP_UNBLOCKED;
     if (team->stop == 2 && sum_of(team, streams_of) == 0) return STOP_STREAMED;
     if (next == NEVER) return STOP_QUIET;
+    if (next >= break_of(team)) return STOP_BREAK;
     return next >= team->limit ? STOP_LIMIT : GO_ON;
 }
 
@@ -124,7 +132,8 @@ static u64 last_active(const Team *team, u64 now) {
 
 /* Simulates until nothing happens any more, the limit, a fault, or what `stop` waits for:
  * 1: so many PEs have let the next command start; 2: the host's streams are done. After so much
- * work it returns as at the limit, so that whoever called can look around. */
+ * work it returns as at the limit, so that whoever called can look around; and before the cycle in
+ * which a PE that is watched comes to a breakpoint. */
 u32 fabric_run(Machine *m, u64 limit, u32 stop, u64 target, u64 work) {
     Team *team = m->team;
     team->limit = limit;
@@ -134,6 +143,8 @@ u32 fabric_run(Machine *m, u64 limit, u32 stop, u64 target, u64 work) {
     const u64 began = m->now;
     const u32 reason = run_bands(team);
     if (reason == STOP_LIMIT && next_of_all(team) >= limit) set_clock(team, limit - 1);
+    if (reason == STOP_BREAK)
+        for (u32 k = 0; k < team->count; k++) team->bands[k]->break_at = NEVER;
     if (reason == STOP_QUIET) set_clock(team, last_active(team, began)); /* wakeups may be in vain */
     return reason;
 }

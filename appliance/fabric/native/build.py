@@ -46,6 +46,7 @@ def header() -> str:
     ):
         members = ", ".join(f"{prefix}_{kind.name} = {kind.value}" for kind in kinds)
         lines.append(f"enum {{ {members} }};")
+    lines.append(f"enum {{ BREAK = {bytecode.BREAK:#x} }};")
     lines.append(f"enum {{ MAX_ARGUMENTS = {bytecode.MAX_ARGUMENTS} }};")
     places = ("ROUTE_REGISTERS", "SWITCH_REGISTERS", "QUEUE_REGISTERS")
     words = ", ".join(f"{name} = {getattr(registers, name):#x}" for name in places)

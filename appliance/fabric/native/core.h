@@ -148,6 +148,14 @@ static int issue_microthreads(Machine *m, Pe *pe, u32 priority, u64 now) {
     return 0;
 }
 
+/* Notes when the main thread comes to a breakpoint that lies no cycle behind where it goes on. */
+static void note_break(Machine *m, const Pe *pe, u64 at) {
+    if (LIKELY(!m->watched) || !m->watched[pe->number] || !pe->is_running) return;
+    const Instruction *i = pe->image->code + pe->pc;
+    while (!(i->op & BREAK) && !i->cost && i->op != OP_STOP) i++;
+    if ((i->op & BREAK) && at < m->break_at) m->break_at = at;
+}
+
 static void end_operation(Pe *pe) {
     const Instruction *i = pe->image->code + pe->pc;
     pe->in_operation = 0;
@@ -161,7 +169,9 @@ static int issue_main(Machine *m, Pe *pe, u64 now) {
     while (!pe->has_failed) {
         if (pe->in_operation) {
             if (!issue_thread(m, pe, MAIN_THREAD, now)) return 0;
-            if (!pe->threads[MAIN_THREAD].is_active) end_operation(pe);
+            if (pe->threads[MAIN_THREAD].is_active) return 1;
+            end_operation(pe);
+            note_break(m, pe, pe->slot_free);
             return 1;
         }
         u64 cycles;
@@ -178,6 +188,7 @@ static int issue_main(Machine *m, Pe *pe, u64 now) {
             cycles = m->task_cycles;
         }
         if (cycles) {
+            if (!pe->in_operation) note_break(m, pe, now + cycles);
             pe->busy_until = now + cycles;
             pe->busy_cycles += cycles;
             schedule(m, pe, pe->busy_until);

@@ -265,7 +265,7 @@ f64 fmod(f64 x, f64 y);
 
 /* Runs the main thread's code until it ends, waits, or has used its slice. Returns its cycles. */
 static u64 interpret(Machine *m, Pe *pe, u64 now, int *state) {
-    static const void *const labels[] = {ALL_LABELS};
+    static const void *const labels[2 * BREAK] = {ALL_LABELS, [BREAK ... 2 * BREAK - 1] = &&L_BREAK};
     const Instruction *const code = pe->image->code;
     const Instruction *i = code + pe->pc;
     u64 *const R = pe->frame;
@@ -283,6 +283,9 @@ static u64 interpret(Machine *m, Pe *pe, u64 now, int *state) {
 #define LEAVE_AT_TARGET do { pe->pc = (u32)(i - code); goto leave; } while (0)
     DISPATCH;
 
+L_BREAK: /* a breakpoint begins a turn of its own, before which whoever debugs stops the machine */
+    if (n != (u64)(i64)i->cost && m->watched && m->watched[pe->number]) LEAVE;
+    goto *labels[i->op & (BREAK - 1)];
 L_STOP:
     pe->is_running = 0;
     pe->pc = 0;
@@ -495,9 +498,9 @@ jump: {
 memory_fault:
     if (fault_b == 2 && !(fault_a & 1) && is_register(m, fault_a >> 1)) {
         if (n != (u64)(i64)i->cost) LEAVE; /* others see it: in its own cycle */
-        const int write = i->op == OP_STORE_16 || i->op == OP_INDEX_STORE_16;
+        const int write = (i->op & (BREAK - 1)) == OP_STORE_16 || (i->op & (BREAK - 1)) == OP_INDEX_STORE_16;
         const u32 value = access_register(m, pe, fault_a >> 1, write, (u32)R[i->a] & 0xffff);
-        const int is_signed = i->op == OP_LOAD_I16 || i->op == OP_INDEX_LOAD_I16;
+        const int is_signed = (i->op & (BREAK - 1)) == OP_LOAD_I16 || (i->op & (BREAK - 1)) == OP_INDEX_LOAD_I16;
         if (!write) R[i->a] = extend(value, 16, is_signed);
         NEXT;
     }

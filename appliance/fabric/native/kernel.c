@@ -138,7 +138,7 @@ static Machine *new_band(const u32 *options, const ClassImage *classes, u32 *cla
     m->routing_of = routing_of;
     m->routings = routings;
     m->routing_sizes = routing_sizes;
-    m->far_next = m->next = NEVER;
+    m->far_next = m->next = m->break_at = NEVER;
     return m;
 }
 
@@ -210,6 +210,11 @@ void fabric_start(Machine *m) {
         const u32 image = m->class_of[k];
         if (image != NEVER32 && m->classes[image].active) pe_at(band_of(m, k), k);
     }
+}
+
+/* For each PE whether it stops at instructions whose number has the bit BREAK; 0 ends it. */
+void fabric_watch(Machine *m, const u8 *pes) {
+    for (u32 k = 0; k < m->num_bands; k++) m->team->bands[k]->watched = pes;
 }
 
 u32 fabric_trace(Machine *m, u64 capacity) { return (u32)begin_trace(m, capacity); }
@@ -367,6 +372,8 @@ u64 fabric_inspect(const Machine *m, u32 number, u32 what, u32 index) {
     case 23: return pe->host_out.total - pe->host_out.position;
     case 24: return pe->last_function;
     case 25: return pe->task_started;
+    case 26: return pe->image && index < pe->image->num_slots ? pe->frame[index] : 0;
+    case 27: return t->op;
     }
     return 0;
 }

@@ -30,6 +30,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "fabric_call": (None, (_P, _U32, _U32, _P, _U32, _U32)),
     "fabric_stream": (None, (_P, _U32, _U32, _U32, _P, _U32, _U32)),
     "fabric_reset_streams": (None, (_P,)),
+    "fabric_watch": (None, (_P, _P)),
     "fabric_trace": (_U32, (_P, _U64)),
     "fabric_pass": (None, (_P, _U64)),
     "fabric_value": (_U64, (_P, _U32)),
@@ -59,6 +60,7 @@ class Kernel:
     stream: Callable[..., None]
     reset_streams: Callable[[int], None]
     value: Callable[[int, int], int]
+    watch: Callable[[int, int | None], None]
     trace: Callable[[int, int], int]
     inspect: Callable[[int, int, int, int], int]
 

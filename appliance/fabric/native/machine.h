@@ -317,6 +317,8 @@ typedef struct Machine {
     u64 num_unblocked;
     u32 order; /* 0: tasks take turns upwards; 1: downwards, to find programs that depend on it */
     u32 pad;
+    const u8 *watched; /* for each PE, whether it stops at breakpoints; 0: nobody debugs */
+    u64 break_at; /* the cycle in which the first PE comes to one */
     TraceEvent *trace; /* 0: nobody asked for one */
     u64 trace_capacity, trace_count;
     u8 *arena;

@@ -120,6 +120,7 @@ class SdkRuntime(PortTransfers):
         from appliance.fabric.host_interface import Simulator  # noqa: PLC0415
         from appliance.fabric.options import SimulatorOptions  # noqa: PLC0415
         from appliance.sdk.container import read_program  # noqa: PLC0415
+        from appliance.sdk.host.debugger.session import attach as attach_debugger  # noqa: PLC0415
 
         if self._simulator is not None:
             raise HostCallError("The program is loaded already; make another SdkRuntime.")
@@ -142,6 +143,7 @@ class SdkRuntime(PortTransfers):
             x, y = self._ports.origin
             for block in self._ports.blocks:
                 self._simulator.write_symbol(block.x - x, block.y - y, block.symbol, block.data)
+            attach_debugger(self._simulator, self._directory)
             if order:
                 self._sources = sources_of(self._directory)
                 atexit.register(self._write_trace)  # what fails is worth the most
