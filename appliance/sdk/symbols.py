@@ -1,6 +1,7 @@
 """What a program lets its host read, write and call: the content of `out_rpc.json`."""
 
 import json
+import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ _NUMPY_TYPES: Mapping[str, type[np.generic]] = {
     "i16": np.int16,
     "u16": np.uint16,
 }
+_LARGEST = {"f16": "65504", "f32": "3.4028235e+38"}
 _INTEGER_RANGES = {
     "i32": (-(1 << 31), (1 << 31) - 1),
     "u32": (0, (1 << 32) - 1),
@@ -157,8 +159,22 @@ def _word(value: object, kind: str, what: str) -> int:
             raise HostCallError(f"{what} is {value}; type {kind} holds {least} to {most}.")
         return value & (0xFFFF if kind.endswith("16") else 0xFFFFFFFF)
     if kind not in _INTEGER_RANGES and isinstance(value, float | int):
-        return _bits(wanted(value))
+        return _bits(_rounded(value, wanted, kind, what))
     raise HostCallError(f"{what} is {value!r}; it must be of type {kind}.")
+
+
+def _rounded(value: float | int, wanted: type[np.generic], kind: str, what: str) -> np.generic:
+    """The nearest number of a float type; an error where that is infinite and the value is not."""
+    try:
+        with np.errstate(over="ignore"):
+            found = wanted(value)
+    except OverflowError:
+        found = wanted(math.inf)
+    if np.isinf(found) and not (isinstance(value, float) and math.isinf(value)):
+        shown = f"{value:.9g}" if isinstance(value, float) else f"of {value.bit_length()} bits"
+        largest = _LARGEST[kind]
+        raise HostCallError(f"{what} is {shown}; type {kind} holds -{largest} to {largest}.")
+    return found
 
 
 def _word_of_scalar(value: np.generic, wanted: type[np.generic], kind: str, what: str) -> int:

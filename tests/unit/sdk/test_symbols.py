@@ -72,11 +72,22 @@ def test_arguments_become_words_of_their_types(symbols):
         ([1.0, 2.5, 1.0], "'n' of scale is 2.5; it must be of type i16"),
         ([1.0, True, 1.0], "is True; it must be of type i16"),
         (["x", 1, 1.0], "is 'x'; it must be of type f32"),
+        ([1.0e39, 1, 1.0], r"is 1e\+39; type f32 holds -3.40"),
+        ([-(10**5000), 1, 1.0], "type f32 holds"),
+        ([np.float64(1e300), 1, 1.0], "type f32 holds"),
+        ([1.0, 1, 65520], "of 16 bits; type f16 holds -65504 to 65504"),
     ],
 )
 def test_an_argument_of_another_type_is_refused(symbols, arguments, message):
     with pytest.raises(HostCallError, match=message):
         symbols.function("scale").words(arguments)
+
+
+@pytest.mark.parametrize("last", [65519.0, float("inf"), -1.0e-30])
+def test_a_number_that_a_float_type_rounds_or_has_is_taken(symbols, last):
+    words = symbols.function("scale").words([float("-inf"), 1, last])
+    assert words[0] == 0xFF800000
+    assert words[2] == int(np.float16(last).view(np.uint16))
 
 
 def test_a_directory_without_a_program_is_refused(tmp_path):
