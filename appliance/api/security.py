@@ -105,7 +105,7 @@ class BrowserSecurity:
 
     def _forgery(self, scope: Scope, headers: Headers, host: str) -> tuple[HTTPStatus, str] | None:
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _place_of(origin) != host:
             return HTTPStatus.FORBIDDEN, f"The request comes from a page of {origin!r}."
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return HTTPStatus.FORBIDDEN, "The request comes from a page of another site."
@@ -135,6 +135,14 @@ async def _refuse(status: HTTPStatus, detail: str, send: Send) -> None:
     ]
     await send({"type": "http.response.start", "status": status.value, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _place_of(origin: str) -> str | None:
+    """Return the host and port of an origin; None if it is none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _name_of(host: str) -> str:

@@ -16,12 +16,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from appliance.api.services import ACCEPTED
 from appliance.management.access.accepted import Accepted
+from appliance.management.front.connection_shares import ConnectionShares
 
 HEAD_SECONDS = 10.0
 """From the first moment of a connection, or from the first byte of a later request, to the end of
 the head."""
 MAX_CONNECTIONS = 2048
-"""Connections at a time; more are answered with 503."""
+"""Connections at a time, if so many files may be open; `ConnectionShares` says whose."""
 
 
 class TimedHttp(H11Protocol):
@@ -29,26 +30,33 @@ class TimedHttp(H11Protocol):
 
     Args:
         see: Finds out whose it is.
+        shares: Say whether it may be kept.
         arguments: Of uvicorn's own class.
     """
 
     _head_timer: asyncio.TimerHandle | None = None
+    _place: str | None = None
 
     # `Any`: as uvicorn declares them.
     def __init__(
         self,
         *arguments: Any,  # noqa: ANN401 - see above
         see: Callable[[socket.socket], Accepted],
+        shares: ConnectionShares,
         **options: Any,  # noqa: ANN401 - see above
     ) -> None:
         super().__init__(*arguments, **options)
-        self._see = see
+        self._see, self._shares = see, shares
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Find out whose it is, and begin to wait for the first request."""
         super().connection_made(transport)
         whose = self._see(transport.get_extra_info("socket"))
         self.app_state = {**self.app_state, ACCEPTED: whose}
+        self._place = self._shares.take(whose)
+        if self._place is None:
+            transport.abort()
+            return
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:
@@ -62,6 +70,9 @@ class TimedHttp(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._stop_waiting()
+        if self._place is not None:
+            self._shares.give_back(self._place)
+            self._place = None
         super().connection_lost(exc)
 
     def _wait_for_head(self) -> None:

@@ -12,11 +12,13 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from appliance.api.app import create_app
-from appliance.api.slow_senders import MAX_CONNECTIONS, TimedHttp
+from appliance.api.slow_senders import HEAD_SECONDS, MAX_CONNECTIONS, TimedHttp
 from appliance.dashboard.pages import install_pages
-from appliance.management.access.accepted import Accepted
+from appliance.management.access.accepted import Accepted, AcceptedConnections
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.access.certificates import Certificates
+from appliance.management.front.connection_shares import ConnectionShares, places_for_all
+from appliance.management.front.passages import Destination, Passages
 from appliance.management.server import Management
 
 _GRACE_SECONDS = 3
@@ -54,13 +56,13 @@ def http_config(
         tls: What it proves itself with.
         see: Finds out whose a connection is.
     """
+    shares = ConnectionShares(min(MAX_CONNECTIONS, places_for_all() // 2))
     return uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         lifespan="off",
-        http=partial(TimedHttp, see=see),  # type: ignore[arg-type]  # called like a class
-        limit_concurrency=MAX_CONNECTIONS,
+        http=partial(TimedHttp, see=see, shares=shares),  # type: ignore[arg-type]  # called like a class
         timeout_graceful_shutdown=_GRACE_SECONDS,
         proxy_headers=False,
         ssl_certfile=tls.certificate if tls else None,
@@ -92,8 +94,9 @@ async def serve_rest(
         CertificateReload(tls).follow(config.ssl)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
-    serving = asyncio.create_task(server._serve(sockets=[listener]))
-    async with _behind_the_front(server, front):
+    own = [listener] if front is None else []
+    serving = asyncio.create_task(server._serve(sockets=own))
+    async with _with_tls(server, listener, front, services.accepted):
         await is_ended.wait()
         services.estimates.close()
         services.feed.close()  # or open streams would keep the server from ending
@@ -102,10 +105,16 @@ async def serve_rest(
 
 
 @asynccontextmanager
-async def _behind_the_front(
-    server: uvicorn.Server, front: socket.socket | None
+async def _with_tls(
+    server: uvicorn.Server,
+    listener: socket.socket,
+    front: socket.socket | None,
+    connections: AcceptedConnections,
 ) -> AsyncIterator[None]:
-    """With TLS, serve also the connections that the clients' one port passes on."""
+    """Serve what the clients' one port and REST's own pass on; without TLS there is nothing to do.
+
+    uvicorn knows nothing of a connection before its TLS handshake, so it is counted in front of it.
+    """
     config = server.config
     if front is None:
         yield
@@ -114,9 +123,18 @@ async def _behind_the_front(
     make = cast("Callable[..., asyncio.Protocol]", config.http_protocol_class)
     connection = partial(make, config=config, server_state=server.server_state, app_state={})
     loop = asyncio.get_running_loop()
-    inner = await loop.create_unix_server(connection, sock=front, ssl=config.ssl)
+    inner = await loop.create_unix_server(
+        connection, sock=front, ssl=config.ssl, ssl_handshake_timeout=HEAD_SECONDS
+    )
+    passages = Passages(lambda _, __: _to(path), connections)
+    await passages.serve([listener])
     try:
         yield
     finally:
+        passages.refuse()
         inner.close()
         await asyncio.to_thread(path.unlink, missing_ok=True)
+
+
+async def _to(path: Path) -> Destination:
+    return Destination(address=str(path))

@@ -35,7 +35,12 @@ _TEXTS = {
     "POST /api/v1/estimate": "module { func.func @graph() { return } }",
 }
 _NAMES = ("systemf0", "job-operator", "ada", "coordinator-0", "root", "wsjob-1")
-_HEADERS = ("if-match", "last-event-id", "cookie", "accept", "x-csrf-token")
+_HEADERS = (
+    *("if-match", "last-event-id", "cookie", "accept", "x-csrf-token", "origin", "range"),
+    *("accept-encoding", "authorization", "if-modified-since", "x-forwarded-for", "forwarded"),
+)
+_OF_HEADERS = ("http://[", "[::1", "bytes=9-1,-0,", "gzip;q=x", "Bearer ..", "for=[;;=", '"', "\\")
+"""What is careless with a header breaks by these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +78,7 @@ def _case(rng: random.Random, method: str, path: str, operation, job: str) -> Ca
             query.append(f"{name}={_quoted(_value(rng, job))}")
     for name in _HEADERS:
         if rng.random() < 0.05:
-            headers[name] = _ascii(rng.choice(NASTY))
+            headers[name] = _ascii(rng.choice((*NASTY, *_OF_HEADERS)))
     content = _content(rng, f"{method} {path}")
     if f"{method} {path}" in _TEXTS:
         headers["content-type"] = "text/plain"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from appliance.management.access.accepted import Accepted, AcceptedConnections, accepted
+from appliance.management.front.connection_shares import ConnectionShares, places_for_all
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class Passages:
         choose: Says where to.
         connections: Are told whose the connections are.
         see: Finds that out.
+        shares: Say how many may be open.
     """
 
     def __init__(
@@ -87,8 +89,10 @@ class Passages:
         choose: Choose,
         connections: AcceptedConnections,
         see: Callable[[socket.socket], Accepted] = accepted,
+        shares: ConnectionShares | None = None,
     ) -> None:
         self.choose, self.connections, self.see = choose, connections, see
+        self.shares = shares or ConnectionShares(places_for_all())
         self._servers: list[asyncio.Server] = []
         self._open: set[_Client] = set()
 
@@ -226,6 +230,7 @@ class _Client(_End):
         self._loop = asyncio.get_running_loop()
         self._head = b""
         self._origin = Accepted()
+        self._place: str | None = None
         self._opening: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.is_for_job = False
@@ -236,6 +241,10 @@ class _Client(_End):
         self.transport = cast("asyncio.Transport", transport)
         connection = transport.get_extra_info("socket")
         self._origin = self._passages.see(connection)
+        self._place = self._passages.shares.take(self._origin)
+        if self._place is None:
+            self.cut()
+            return
         _watch_peer(connection)
         self._passages.began(self)
         self._timer = self._loop.call_later(_CHOICE_SECONDS, self.cut)
@@ -258,6 +267,7 @@ class _Client(_End):
     def connection_lost(self, exc: Exception | None) -> None:
         """Close what is behind."""
         super().connection_lost(exc)
+        self._leave_place()
         self._stop_timer()
         if self._opening is not None:
             self._opening.cancel()
@@ -293,8 +303,11 @@ class _Client(_End):
 
     async def _open(self, destination: Destination) -> None:
         self.is_for_job = destination.is_for_job
+        sender = destination.sender
+        if sender is not None and sender != self._origin:
+            self._count_as(sender)
         behind = _Behind(self, self._passages.connections)
-        await behind.connect(destination.address, destination.sender or self._origin)
+        await behind.connect(destination.address, sender or self._origin)
         if not self.is_open:
             behind.cut()
             return
@@ -304,6 +317,18 @@ class _Client(_End):
         self._head = b""
         if self.has_ended:
             behind.finish()
+
+    def _count_as(self, sender: Accepted) -> None:
+        """Count the connection as that of whom a proxy has it from; raises `RefusedError`."""
+        self._leave_place()
+        self._place = self._passages.shares.take(sender)
+        if self._place is None:
+            raise RefusedError
+
+    def _leave_place(self) -> None:
+        if self._place is not None:
+            self._passages.shares.give_back(self._place)
+            self._place = None
 
     def _refuse(self, refused: RefusedError) -> None:
         self.write(refused.answer)

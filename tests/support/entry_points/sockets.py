@@ -27,7 +27,7 @@ SOCKETS: tuple[Socket, ...] = (
         check="whose it is is found out when it is accepted; a job's authority and, on this "
         "machine, the uid for its coordinator",
         size_limit="64 KiB of the first message",
-        cost_limit="10 s for the first message",
+        cost_limit="8192 connections, a third of them for one place; 10 s for the first message",
     ),
     Socket(
         name="rest",
@@ -37,7 +37,8 @@ SOCKETS: tuple[Socket, ...] = (
         who="the table of REST routes says it",
         check="api.entry, before the body is read",
         size_limit="16 KiB of request line and headers before it; per route after it",
-        cost_limit="per caller and route; 2048 connections; 10 s for headers, 30 s for a body",
+        cost_limit="per caller and route; 2048 connections, a third of them for one place; 10 s "
+        "for headers, 30 s for a body",
     ),
     Socket(
         name="coordinator",

@@ -48,6 +48,15 @@ def test_half_of_a_character_is_refused_before_anybody_reads_it(rest, body):
     assert "surrogate" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    "origin", ["http://[", "http://]", "http://[::1", "http://[here]", "http://", "[", "", "null"]
+)
+def test_what_is_no_origin_is_no_origin_of_ours(rest, origin):
+    answer = rest("POST", "/api/v1/login", json={"token": "a"}, headers={"origin": origin})
+    assert answer.status_code == 403, answer.text
+    assert "comes from a page" in answer.json()["detail"]
+
+
 def test_a_whole_character_is_text_however_it_is_spelled(rest):
     answer = rest(
         "POST",
