@@ -16,6 +16,7 @@ def queue_columns(now: dt.datetime) -> tuple[Column[QueueEntry], ...]:
         Column(header="POSITION", cell=lambda entry: str(entry.position)),
         Column(header="SESSION", cell=lambda entry: entry.session),
         Column(header="NAME", cell=lambda entry: entry.job),
+        Column(header="RUN", cell=lambda entry: entry.run_name or NOT_APPLICABLE),
         Column(header="TYPE", cell=lambda entry: entry.type),
         Column(header="PRIORITY", cell=lambda entry: priority_text(str(entry.priority))),
         Column(header="SYSTEMS", cell=lambda entry: str(entry.num_systems)),

@@ -271,8 +271,11 @@ def test_an_array_is_listed_waited_for_and_cancelled_as_one(terminal: Terminal) 
 
     said = terminal.run("submit", "--array", "1,3", *run, "wait")
     array = re.findall(r"array-[a-z0-9]{22}", said)[0]
-    waiting = terminal.submit("0", "--after", array)
+    waiting = terminal.submit("0", "--after", array, "--name", "last")
     assert "Dependency" in terminal.run("explain", "job", waiting)
+    behind = terminal.submit("0", "--after", "last")
+    assert f"starts when {waiting} has succeeded" in terminal.run("explain", "job", behind)
+    assert re.search(rf"{waiting}\s+last\s+driver", terminal.run("get", "queue"))
     assert "index=3" in terminal.run("get", "jobs", "-l", f"array={array}")
     assert terminal.run("cancel", "job", array).count("Job canceled successfully") == 2
     first = re.findall(r"job/(wsjob-\w+)", said)[0]

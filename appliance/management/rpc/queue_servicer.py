@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from appliance.core.cluster.records import DEFAULT_PRIORITY
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.run_line import NAME_LABEL
 from appliance.core.queries.usage import UsageLine
 from appliance.management.access.authorization import asking
 from appliance.management.background.activity_service import ActivityService
@@ -91,6 +92,7 @@ class QueueServicer(queue_pb2_grpc.QueueServicer):
             message.session, message.type = job.session, job.type.value
             message.num_systems, message.priority = job.num_systems, job.priority
             message.user = job.user.name
+            message.run_name = job.labels.get(NAME_LABEL, "")
             message.submitted.FromDatetime(job.created_at)
         return message
 

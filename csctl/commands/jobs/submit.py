@@ -8,13 +8,16 @@ from typing import Annotated, TypeAlias
 
 from appliance.core.cluster.drivers import MAX_RESTARTS
 from appliance.core.errors import UserError
+from appliance.core.ids import ARRAY_PREFIX, JOB_PREFIX
 from appliance.core.integers import find_integer
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
 from csctl.commands.jobs.attach import follow
+from csctl.commands.jobs.named_runs import load_run
+from csctl.connection.client import ClusterClient
 from csctl.git_state import git_state
 from csctl.labels import parse_filters
-from csctl.names import parse_job_name
+from csctl.names import JobName, parse_job_name
 from csctl.priorities import parse_priority
 from csctl.time_limits import parse_time_limit
 from protos.wsc.v1.drivers_pb2 import RestartPolicy, SubmitDriverRequest
@@ -82,8 +85,8 @@ AfterOption: TypeAlias = Annotated[
     list[str] | None,
     option(
         "--after",
-        metavar="JOB",
-        help="Start only when this job, or every run of this array, has succeeded; canceled "
+        metavar="NAME",
+        help="Start only when this run or job, or every run of this array, has succeeded; canceled "
         "if one does not. May be repeated.",
     ),
 ]
@@ -145,7 +148,6 @@ def submit_run(
         num_systems=systems or 0,
         restart=parse_restart_policy(restart_policy),
         time_limit_seconds=parse_time_limit(time_limit) if time_limit else 0,
-        after=[parse_job_name(each).text for each in after or ()],
         array=parse_indices(array) if array else (),
     )
     if (git := git_state(Path.cwd())) is not None:
@@ -154,6 +156,8 @@ def submit_run(
             request.is_dirty = git.is_dirty
     with invocation.connect() as client:
         request.session = client.namespace
+        names = map(parse_job_name, after or ())
+        request.after.extend(_followed(invocation, client, name) for name in names)
         reply = client.call(DriversStub(client.channel).SubmitDriver, request)
         for index, job in zip(request.array, reply.jobs, strict=False):
             invocation.write(f"job/{job} was submitted, index {index} of {reply.array}")
@@ -166,6 +170,19 @@ def submit_run(
         invocation.write(f"job/{reply.job} was submitted, workflow {reply.workflow}")
         if attach:
             follow(invocation, client, reply.job)
+
+
+def _followed(invocation: Invocation, client: ClusterClient, wanted: JobName) -> str:
+    """Return the job or array that `--after` means: of a run it is the one that tells its end."""
+    if wanted.name.startswith((JOB_PREFIX, ARRAY_PREFIX)):
+        return wanted.text
+    run = load_run(invocation, client, wanted)
+    if run.kind == "attached":
+        raise UserError(
+            f"Run {run.run_id} is of a script in a terminal, and its end is not known.",
+            hint="Name one of its jobs.",
+        )
+    return run.log_job
 
 
 def parse_restart_policy(text: str) -> RestartPolicy:

@@ -198,6 +198,7 @@ class QueueEntry(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     USER_FIELD_NUMBER: _builtins.int
     SUBMITTED_FIELD_NUMBER: _builtins.int
+    RUN_NAME_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     position: _builtins.int
     """Waiting jobs of its type that are served before it, plus 1."""
@@ -213,6 +214,8 @@ class QueueEntry(_message.Message):
     num_systems: _builtins.int
     priority: _builtins.int
     user: _builtins.str
+    run_name: _builtins.str
+    """What the run is called that it belongs to; empty if that has no name."""
     @_builtins.property
     def blocking(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Jobs that hold what it needs, the first to end first."""
@@ -245,10 +248,11 @@ class QueueEntry(_message.Message):
         priority: _builtins.int = ...,
         user: _builtins.str = ...,
         submitted: _timestamp_pb2.Timestamp | None = ...,
+        run_name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expected_start", b"expected_start", "submitted", b"submitted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "behind", b"behind", "blocking", b"blocking", "expected_start", b"expected_start", "is_promised", b"is_promised", "job", b"job", "kind", b"kind", "num_systems", b"num_systems", "position", b"position", "priority", b"priority", "reason", b"reason", "session", b"session", "submitted", b"submitted", "type", b"type", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "behind", b"behind", "blocking", b"blocking", "expected_start", b"expected_start", "is_promised", b"is_promised", "job", b"job", "kind", b"kind", "num_systems", b"num_systems", "position", b"position", "priority", b"priority", "reason", b"reason", "run_name", b"run_name", "session", b"session", "submitted", b"submitted", "type", b"type", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
