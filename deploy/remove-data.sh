@@ -32,5 +32,6 @@ if [ -n "$kinds" ]; then
     for where in "$namespace" "$@"; do remove "$where" "wsjobs.$group"; done
     remove "$namespace" "wscsystems.$group"
 fi
+for where in "$namespace" "$@"; do remove "$where" pods; done  # that have ended, and hold the claims
 remove "$namespace" secrets,persistentvolumeclaims,leases
 kubectl --namespace "$namespace" delete lease/"$name" secret/"$name"-tls --ignore-not-found

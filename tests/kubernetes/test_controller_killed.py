@@ -12,12 +12,10 @@ import sys
 import threading
 from collections import Counter
 
+from appliance.cluster.kubernetes.gangs import is_ended
 from appliance.cluster.kubernetes.object_kinds import (
-    CONFIG_MAP,
     JOB_LABEL,
     POD,
-    SECRET,
-    SERVICE_ACCOUNT,
     WSJOB,
     name_of,
 )
@@ -132,11 +130,7 @@ def _is_over(wsjob):
 
 def leftovers(admin):
     """Return what there is beside wsjobs that have ended."""
-    found = [
-        name_of(each)
-        for kind in (POD, CONFIG_MAP, SECRET, SERVICE_ACCOUNT)
-        for each in admin.list(kind, JOB_LABEL)[0]
-    ]
+    found = [name_of(each) for each in admin.list(POD, JOB_LABEL)[0] if not is_ended(each)]
     return found + [
         f"{name_of(wsjob)} {wsjob.get('status', {}).get('phase')}"
         for wsjob in admin.list(WSJOB)[0]
@@ -163,7 +157,7 @@ def test_no_job_notices_that_the_controller_was_killed(kube, account, tmp_path):
                 zygote.start()
                 if chance.random() < 0.7:  # else it is killed while it starts
                     zygote.wait_ready()
-            wait_until_settled(load, nodes, admin)
+            wait_until_settled(tmp_path / "gangs" / account.namespace, nodes, admin)
             check(load, nodes, state, admin)
     finally:
         zygote.close()
@@ -175,14 +169,14 @@ def wait_until_moment(seconds):
     threading.Event().wait(seconds)
 
 
-def wait_until_settled(load, nodes, admin):
+def wait_until_settled(records, nodes, admin):
     """Let all that is open end, without another kill."""
 
     def is_settled():
         for pod in nodes.pods():
             if pod.get("status", {}).get("phase") == "Running":
                 nodes.end(name_of(pod), 0)
-        return not leftovers(admin)
+        return not leftovers(admin) and not any(records.iterdir())
 
     wait_until(is_settled, seconds=90, what="the end of all", seen=lambda: str(leftovers(admin)))
 

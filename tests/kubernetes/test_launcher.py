@@ -1,29 +1,15 @@
 """A gang runs as pods of a cluster: all or none, whoever is there to see to it."""
 
-import base64
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
-from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
-from appliance.cluster.kubernetes.manifests import (
-    START_ANNOTATION,
-    START_KEY,
-    account_name,
-    record_name,
-    secret_name,
-)
-from appliance.cluster.kubernetes.object_kinds import (
-    CONFIG_MAP,
-    JOB_LABEL,
-    POD,
-    SECRET,
-    SERVICE_ACCOUNT,
-    WSJOB,
-    name_of,
-)
+from appliance.cluster.kubernetes.gang_records import GangRecords
+from appliance.cluster.kubernetes.gangs import is_ended
+from appliance.cluster.kubernetes.object_kinds import JOB_LABEL, POD, WSJOB, name_of
 from appliance.cluster.launcher import PodsWait
 from appliance.core.ids import Role
 from appliance.core.pods.pod_spec import PodSpec
@@ -82,17 +68,29 @@ def wait_started(nodes, gang):
     )
 
 
-def is_started(admin, job):
-    return START_KEY in (admin.find(CONFIG_MAP, record_name(job)) or {}).get("data", {})
+@pytest.fixture
+def records(tmp_path, account):
+    """Where the records of gangs are."""
+    return tmp_path / "gangs" / account.namespace
 
 
-def leftovers(admin, job):
-    names = [(CONFIG_MAP, record_name(job)), (SECRET, secret_name(job))]
-    names += [(SERVICE_ACCOUNT, account_name(job)), *((POD, name) for name in pods_of(admin, job))]
-    return [name for kind, name in names if admin.find(kind, name) is not None]
+class Leftovers:
+    """Tells what there is of a job beside pods that have ended."""
+
+    def __init__(self, admin, records):
+        self.admin, self.records = admin, records
+
+    def __call__(self, job):
+        running = [name for name, pod in pods_of(self.admin, job).items() if not is_ended(pod)]
+        return [*running, *(path.name for path in self.records.glob(job))]
 
 
-def test_a_gang_runs_and_goes_without_a_trace(api, admin, options, gang):
+@pytest.fixture
+def leftovers(admin, records):
+    return Leftovers(admin, records)
+
+
+def test_a_gang_runs_and_goes_without_a_trace(api, admin, options, gang, leftovers):
     job = gang[0].job
     with running_launcher(api, options) as launcher, FakeNodes(admin):
         assert set(launcher.launch(gang)) == {spec.name for spec in gang}
@@ -100,7 +98,7 @@ def test_a_gang_runs_and_goes_without_a_trace(api, admin, options, gang):
         launcher.stop(job)
         assert wait_stopped(launcher, job) == []
         launcher.forget(job)
-        assert leftovers(admin, job) == []
+        assert leftovers(job) == []
 
 
 def test_every_object_belongs_to_the_wsjob_and_has_no_rights(api, admin, options, gang):
@@ -109,17 +107,11 @@ def test_every_object_belongs_to_the_wsjob_and_has_no_rights(api, admin, options
         launcher.launch(gang)
         wait_running(admin, gang)
         uid = admin.find(WSJOB, job)["metadata"]["uid"]
-        found = [
-            admin.find(CONFIG_MAP, record_name(job)),
-            admin.find(SECRET, secret_name(job)),
-            admin.find(SERVICE_ACCOUNT, account_name(job)),
-            *pods_of(admin, job).values(),
-        ]
-        owners = {each["metadata"]["ownerReferences"][0]["uid"] for each in found}
-        assert owners == {uid}
+        for pod in pods_of(admin, job).values():
+            assert pod["metadata"]["ownerReferences"][0]["uid"] == uid
         for pod in pods_of(admin, job).values():
             spec = pod["spec"]
-            assert spec["serviceAccountName"] == account_name(job)
+            assert spec["serviceAccountName"] == "default"
             assert spec["automountServiceAccountToken"] is False
             assert spec["securityContext"]["runAsUser"] == 1000
             assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -128,18 +120,21 @@ def test_every_object_belongs_to_the_wsjob_and_has_no_rights(api, admin, options
             assert security["allowPrivilegeEscalation"] is False
 
 
-def test_specs_are_in_a_secret_alone(api, admin, options, tmp_path):
+def test_specs_are_in_no_object_and_each_pod_s_in_its_own_directory(
+    api, admin, options, tmp_path, records
+):
     first, *others = make_gang(tmp_path)
     keyed = replace(first, options=replace(first.options, stream_key="not-for-everybody"))
     with running_launcher(api, options) as launcher, FakeNodes(admin):
         launcher.launch((keyed, *others))
         wait_running(admin, (keyed, *others))
-        seen = json.dumps(
-            [admin.find(CONFIG_MAP, record_name(keyed.job)), *pods_of(admin, keyed.job).values()]
-        )
-        assert "not-for-everybody" not in seen
-        data = admin.find(SECRET, secret_name(keyed.job))["data"]["coordinator-0"]
-        assert PodSpec.from_json(base64.b64decode(data).decode()) == keyed
+        assert "not-for-everybody" not in json.dumps(pods_of(admin, keyed.job))
+        found = [
+            path for path in records.rglob("*") if path.is_file() and "not-for" in path.read_text()
+        ]
+        (spec,) = found
+        assert spec.parent.name == "coordinator-0"
+        assert PodSpec.from_json(spec.read_text()) == keyed
 
 
 def test_nothing_starts_until_all_pods_have_a_node(api, admin, options, gang):
@@ -147,48 +142,20 @@ def test_nothing_starts_until_all_pods_have_a_node(api, admin, options, gang):
     with running_launcher(api, options) as launcher, FakeNodes(admin, capacity=3) as nodes:
         launcher.launch(gang)
         wait_until(lambda: len(nodes.bound) == 3, seconds=120, what="three bound pods")
-        assert not is_started(admin, job)
         assert nodes.started == []
         nodes.capacity = 4
         wait_started(nodes, gang)
         assert phases(admin, job) == ["Running"] * len(gang)
 
 
-def test_containers_wait_and_no_file_that_they_mount_is_missing(api, admin, options, gang):
-    """A kubelet whose pods lack a file tries again after ever longer pauses."""
+def test_containers_wait_for_all_pods_to_have_a_node(api, admin, options, gang):
     job = gang[0].job
     with running_launcher(api, options) as launcher, FakeNodes(admin, capacity=3) as nodes:
         launcher.launch(gang)
         wait_until(lambda: phases(admin, job).count("Running") == 3, seconds=120, what="containers")
         assert nodes.started == []
-        sources = [
-            source
-            for pod in pods_of(admin, job).values()
-            for volume in pod["spec"]["volumes"]
-            for source in volume.get("projected", {}).get("sources", ())
-        ]
-        assert {kind for source in sources for kind in source} == {"secret", "downwardAPI"}
         nodes.capacity = 4
         wait_started(nodes, gang)
-
-
-def test_pods_that_a_killed_launcher_has_not_told_are_told_by_the_next(api, admin, options, gang):
-    job = gang[0].job
-    with FakeNodes(admin) as nodes:
-        with running_launcher(api, options) as launcher:
-            launcher.launch(gang)
-            wait_started(nodes, gang)
-            launcher._work.close()  # it is killed
-            launcher._thread.join()
-        admin.patch(POD, gang[1].name, {"metadata": {"annotations": {START_ANNOTATION: None}}})
-        with running_launcher(api, options):
-            wait_until(
-                lambda: (
-                    START_ANNOTATION in pods_of(admin, job)[gang[1].name]["metadata"]["annotations"]
-                ),
-                seconds=120,
-                what="a pod that is told",
-            )
 
 
 def test_a_gang_that_does_not_fit_fails_with_the_scheduler_s_reason(api, admin, tmp_path, gang):
@@ -253,20 +220,23 @@ def test_a_pod_that_loses_its_label_does_not_outlive_its_job(api, admin, options
 
 
 @pytest.mark.parametrize("harm", ["deleted", "damaged"])
-def test_a_gang_whose_record_is_harmed_fails_and_goes(api, admin, options, gang, harm):
-    job = gang[0].job
-    with running_launcher(api, options) as launcher, FakeNodes(admin):
-        launcher.launch(gang)
-        wait_running(admin, gang)
+def test_a_gang_whose_record_is_harmed_fails_and_goes(api, options, gang, harm, leftovers):
+    job, admin, records = gang[0].job, leftovers.admin, leftovers.records
+    with FakeNodes(admin):
+        with running_launcher(api, options) as launcher:
+            launcher.launch(gang)
+            wait_running(admin, gang)
         if harm == "deleted":
-            admin.delete(CONFIG_MAP, record_name(job))
+            shutil.rmtree(records / job)
         else:
-            admin.patch(CONFIG_MAP, record_name(job), {"data": {"pods": "nonsense"}})
-        assert "the record of its gang was deleted or damaged" in next_exit(launcher).reason
-        launcher.stop(job)
-        wait_stopped(launcher, job)
-        launcher.forget(job)
-        assert leftovers(admin, job) == []
+            (records / job / "gang.json").write_text("nonsense")
+        with running_launcher(api, options) as launcher:
+            (end,) = launcher.survivors()[job].exits
+            assert "the record of its gang was deleted or damaged" in end.reason
+            launcher.stop(job)
+            wait_stopped(launcher, job)
+            launcher.forget(job)
+        assert leftovers(job) == []
 
 
 def test_the_next_launcher_goes_on_with_a_running_gang(api, admin, options, gang):
@@ -308,77 +278,23 @@ class Killed(BaseException):
     """What ends a launch half way, as SIGKILL does."""
 
 
-@pytest.fixture(params=["_create", "_create_anew", "_end_launch"])
-def cut_off(request, monkeypatch, api, options, gang):
-    """A gang whose launcher was killed while it launched, as soon as it got to a step."""
-    step, times = request.param, {"_create_anew": 1}  # the record is the first that is made anew
-
-    def run_into(name):
-        whole = getattr(KubernetesLauncher, name)
-
-        def killed(self, *args):
-            if times.get(name, 0) > 0:
-                times[name] -= 1
-                return whole(self, *args)
-            raise Killed
-
-        return killed
-
-    with running_launcher(api, options) as launcher, monkeypatch.context() as patch:
-        if step == "_create":
-            times["_create"] = 1  # it made the record; the account comes next
-        patch.setattr(KubernetesLauncher, step, run_into(step))
+@pytest.mark.parametrize("step", ["_make", "_put"])
+def test_a_launch_that_was_cut_off_is_made_again(api, admin, options, gang, step):
+    with running_launcher(api, options) as launcher, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GangRecords, step, cut_off)
         with pytest.raises(Killed):
             launcher.launch(gang)
-    return gang
-
-
-def test_a_launch_that_was_cut_off_is_ended_without_a_trace(api, admin, options, cut_off):
-    job = cut_off[0].job
     with running_launcher(api, options) as launcher, FakeNodes(admin):
-        assert not launcher.survivors()[job].pids
-        launcher.stop(job)
-        assert wait_stopped(launcher, job) == []
-        launcher.forget(job)
-        assert leftovers(admin, job) == []
-
-
-def test_a_launch_that_was_cut_off_is_made_again(api, admin, options, cut_off):
-    with running_launcher(api, options) as launcher, FakeNodes(admin):
-        launcher.launch(cut_off)
-        wait_running(admin, cut_off)
-
-
-def test_an_end_that_was_cut_off_is_made_again(api, admin, options, gang, monkeypatch):
-    job = gang[0].job
-    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        assert launcher.survivors() == {}
         launcher.launch(gang)
-        launcher.stop(job)
-        assert wait_stopped(launcher, job) == []
-        launcher._work.close()
-        launcher._thread.join()
-        with monkeypatch.context() as patch:
-            patch.setattr(launcher._api, "delete", cut_off_at(SECRET, launcher._api.delete))
-            for remove in (launcher.forget, launcher._sync):  # in two threads, who comes first
-                with pytest.raises(Killed):
-                    remove(job)
-        assert {record_name(job), secret_name(job)} <= set(leftovers(admin, job))
-    with running_launcher(api, options) as launcher:
-        assert launcher.survivors()[job].is_stopped
-        launcher.forget(job)
-        assert leftovers(admin, job) == []
+        wait_running(admin, gang)
 
 
-def cut_off_at(kind, delete):
-    def killed(which, *args, **kwargs):
-        if which is kind:
-            raise Killed
-        return delete(which, *args, **kwargs)
-
-    return killed
+def cut_off(*_args, **_kwargs):
+    raise Killed
 
 
-def test_a_job_is_launched_again_after_it_was_preempted(api, admin, options, gang):
+def test_a_job_is_launched_again_after_it_was_preempted(api, admin, options, gang, leftovers):
     job = gang[0].job
     with running_launcher(api, options) as launcher, FakeNodes(admin):
         for _ in range(3):
@@ -387,10 +303,33 @@ def test_a_job_is_launched_again_after_it_was_preempted(api, admin, options, gan
             launcher.stop(job)
             assert wait_stopped(launcher, job) == []
             launcher.forget(job)
-        assert leftovers(admin, job) == []
+        assert leftovers(job) == []
 
 
-def test_a_job_that_is_stopped_at_once_leaves_nothing(api, admin, options, tmp_path):
+def test_a_job_is_launched_again_after_its_pods_have_ended(api, admin, options, gang):
+    """Those of the first launch stay for their logs, and then make room."""
+    job, driver = gang[0].job, gang[:1]
+    with running_launcher(api, options) as launcher, FakeNodes(admin) as nodes:
+        uids = set()
+        for code in (1, 0):
+            launcher.launch(driver)
+            wait_until(
+                lambda: nodes.started.count(driver[0].name) == len(uids) + 1,
+                seconds=120,
+                what="a pod that runs",
+            )
+            nodes.end(driver[0].name, code)
+            assert next_exit(launcher).exit_code == code
+            launcher.stop(job)
+            assert wait_stopped(launcher, job) == []
+            launcher.forget(job)
+            (pod,) = pods_of(admin, job).values()
+            assert is_ended(pod)
+            uids.add(pod["metadata"]["uid"])
+        assert len(uids) == 2
+
+
+def test_a_job_that_is_stopped_at_once_leaves_nothing(api, admin, options, tmp_path, leftovers):
     with running_launcher(api, options) as launcher, FakeNodes(admin):
         jobs = []
         for _ in range(5):
@@ -403,10 +342,10 @@ def test_a_job_that_is_stopped_at_once_leaves_nothing(api, admin, options, tmp_p
         for job in jobs:
             launcher.forget(job)
         wait_until(
-            lambda: not any(leftovers(admin, job) for job in jobs),
+            lambda: not any(leftovers(job) for job in jobs),
             seconds=120,
             what="an empty namespace",
-            seen=lambda: str([leftovers(admin, job) for job in jobs]),
+            seen=lambda: str([leftovers(job) for job in jobs]),
         )
 
 

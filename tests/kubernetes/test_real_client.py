@@ -10,6 +10,7 @@ import signal
 
 import pytest
 
+from appliance.cluster.kubernetes.gangs import is_ended
 from appliance.cluster.kubernetes.object_kinds import JOB_LABEL, POD, ROLE_LABEL, WSJOB
 from tests.support.appliance import running_appliance
 from tests.support.client import losses, start_client
@@ -92,7 +93,9 @@ def test_a_wsjob_trains_for_real_while_the_leader_changes(managements, account, 
     )
     assert managements.leader_pid() == managements.replicas[1].pid
     wait_until(
-        lambda: not account.admin.list(POD, JOB_LABEL)[0], seconds=120, what="the end of every pod"
+        lambda: all(map(is_ended, account.admin.list(POD, JOB_LABEL)[0])),
+        seconds=120,
+        what="the end of every pod",
     )
     with running_appliance(tmp_path / "embedded", "--systems", "4") as embedded:
         run = start_client(tmp_path / "again", *TRAINING, address=embedded.address)

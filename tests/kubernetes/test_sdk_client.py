@@ -5,6 +5,7 @@ The API server is real, the nodes are played, but they run each pod's command as
 
 import pytest
 
+from appliance.cluster.kubernetes.gangs import is_ended
 from appliance.cluster.kubernetes.object_kinds import JOB_LABEL, POD
 from tests.support.appliance import ROOT
 from tests.support.fake_nodes import FakeNodes
@@ -39,7 +40,7 @@ def test_the_sdk_client_does_all_that_it_can_do(kube, account, tmp_path):
             assert found["is_right"]
             assert "SUCCESS!" in found["launched"]
             wait_until(
-                lambda: not account.admin.list(POD, JOB_LABEL)[0],
+                lambda: all(map(is_ended, account.admin.list(POD, JOB_LABEL)[0])),
                 seconds=120,
                 what="the end of every pod",
             )

@@ -20,7 +20,6 @@ from appliance.cluster.kubernetes.object_kinds import (
     JOB_LABEL,
     POD,
     SECRET,
-    SERVICE_ACCOUNT,
     WSJOB,
     Kind,
     name_of,
@@ -125,7 +124,7 @@ def apply(kube, namespace, **spec):
 
 def of_jobs(admin):
     """Return the kinds of objects of jobs that a namespace has."""
-    kinds = (WSJOB, POD, SECRET, CONFIG_MAP, SERVICE_ACCOUNT)
+    kinds = (WSJOB, POD, SECRET, CONFIG_MAP)
     return {kind.plural for kind in kinds if admin.list(kind, JOB_LABEL)[0]}
 
 
@@ -133,7 +132,7 @@ def test_all_of_a_job_of_a_mapped_session_is_in_its_namespace(harness, own, team
     with FakeNodes(team) as nodes:
         job = harness.submit(new_job("wsjob-a", session="research"))
         wait_until(lambda: len(nodes.started) == 2, seconds=120, what="running pods")
-        assert of_jobs(team) == {"wsjobs", "pods", "secrets", "configmaps", "serviceaccounts"}
+        assert of_jobs(team) == {"wsjobs", "pods"}
         assert of_jobs(own) == set()
         assert harness.wsjobs.namespace_of(harness.jobs.load(job)) == team.namespace
         harness.jobs.end(job, Phase.SUCCEEDED, "done")
@@ -217,8 +216,7 @@ def test_management_has_its_rights_in_the_mapped_namespace_and_in_no_other(api, 
     own, team, elsewhere = namespaces
     needed = [
         *(("create", "pods"), ("delete", "pods"), ("watch", "pods")),
-        *(("create", "secrets"), ("delete", "secrets"), ("watch", "configmaps")),
-        *(("create", "serviceaccounts"), ("create", "events")),
+        *(("list", "configmaps"), ("delete", "configmaps"), ("create", "events")),
         ("watch", "wsc.open-appliance.org/wsjobs"),
     ]
     for verb, resource in needed:
@@ -227,7 +225,8 @@ def test_management_has_its_rights_in_the_mapped_namespace_and_in_no_other(api, 
     allowed = {(verb, resource) for verb, resource in needed if may(api, elsewhere, verb, resource)}
     assert allowed == {("create", "events"), ("watch", "wsc.open-appliance.org/wsjobs")}
     for namespace in (*namespaces, ""):
-        assert not may(api, namespace, "get", "secrets")
+        for verb in ("get", "create", "delete"):
+            assert not may(api, namespace, verb, "secrets")
     assert not may(api, "", "list", "pods")
     assert may(api, own, "update", "coordination.k8s.io/leases")
     assert not may(api, team, "update", "coordination.k8s.io/leases")

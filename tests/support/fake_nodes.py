@@ -1,12 +1,10 @@
 """Nodes of a Kubernetes cluster, played: a scheduler that binds pods and a kubelet that runs them.
 
-What decides how the appliance behaves is done as the real ones do it: a pod whose files are missing
-does not start, a changed annotation is with the pod at once, one that is being deleted ends first,
-ends are told by exit code. `processes` makes the kubelet run each pod's command for real, as a
-process of this machine.
+What decides how the appliance behaves is done as the real ones do it: a pod whose directory is
+missing does not start, one that is being deleted ends first, ends are told by exit code. A
+`directory` makes the kubelet run each pod's command for real, as a process of this machine.
 """
 
-import base64
 import re
 import signal
 import subprocess
@@ -16,11 +14,11 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from appliance.cluster.kubernetes.api import ApiServer
-from appliance.cluster.kubernetes.manifests import START_ANNOTATION, START_KEY
+from appliance.cluster.kubernetes.gangs import is_ended
+from appliance.cluster.kubernetes.manifests import SPEC_DIRECTORY, START_FILE
 from appliance.cluster.kubernetes.object_kinds import (
     JOB_LABEL,
     POD,
-    SECRET,
     Kind,
     Resource,
     is_being_deleted,
@@ -47,7 +45,7 @@ class FakeNodes:
         addresses: Where the pods of each node are reached, by the node's name.
         directory: Where the kubelet keeps what pods mount; None plays processes too.
         environment: Variables of the processes, beside those that their pods name.
-        refreshes: Whether a change of an annotation ever reaches the file that shows it.
+        refreshes: Whether pods ever see that a file was added to their directory.
     """
 
     def __init__(
@@ -125,7 +123,9 @@ class FakeNodes:
             self._watch(pod)
 
     def _schedule(self, pod: Resource) -> None:
-        bound = [each for each in self.pods() if each["spec"].get("nodeName")]
+        bound = [
+            each for each in self.pods() if each["spec"].get("nodeName") and not is_ended(each)
+        ]
         open_nodes = self._addresses.keys() - self._cordoned()
         if len(bound) >= self.capacity or not open_nodes:
             count = len(self._addresses)
@@ -161,9 +161,9 @@ class FakeNodes:
         return min((n for n in self._addresses if n in open_nodes), key=used.__getitem__)
 
     def _start(self, pod: Resource) -> None:
-        files = self._files(pod)
-        if files is None:
-            return  # as a kubelet: tried again until they are there
+        files = _own_directory(pod)
+        if not files.is_dir():
+            return  # as a kubelet: tried again until it is there
         address = self._addresses[pod["spec"]["nodeName"]]
         if self._directory is not None:
             self._spawn(pod, files, address)
@@ -178,37 +178,20 @@ class FakeNodes:
             },
         )
 
-    def _files(self, pod: Resource) -> dict[str, bytes] | None:
-        """Return what the projected volume of a pod holds; None if something is missing."""
-        files: dict[str, bytes] = {}
-        (volume,) = [each for each in pod["spec"]["volumes"] if "projected" in each]
-        for source in volume["projected"]["sources"]:
-            if "downwardAPI" in source:
-                for item in source["downwardAPI"]["items"]:
-                    files[item["path"]] = _annotation(pod, item["fieldRef"]["fieldPath"]).encode()
-                continue
-            part = source["secret"]
-            found = self._api.find(SECRET, part["name"])
-            data = (found or {}).get("data") or {}
-            for item in part["items"]:
-                if item["key"] not in data:
-                    return None
-                files[item["path"]] = base64.b64decode(data[item["key"]])
-        return files
-
-    def _spawn(self, pod: Resource, files: dict[str, bytes], address: str) -> None:
+    def _spawn(self, pod: Resource, files: Path, address: str) -> None:
         name, container = name_of(pod), pod["spec"]["containers"][0]
         directory = self._directory / name
         directory.mkdir(parents=True, exist_ok=True)
-        (mount,) = [each for each in container["volumeMounts"] if each["name"] == "spec"]
-        for path, data in files.items():
+        for file in files.iterdir():
             # There is no file system of the container's own: its paths lead elsewhere.
-            moved = data.replace(f'"{mount["mountPath"]}/'.encode(), f'"{directory}/'.encode())
-            (directory / path).write_bytes(moved)
+            moved = file.read_bytes().replace(
+                f'"{SPEC_DIRECTORY}/'.encode(), f'"{directory}/'.encode()
+            )
+            (directory / file.name).write_bytes(moved)
         variables = {each["name"]: each.get("value", address) for each in container["env"]}
         command = [
             re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], part).replace(
-                mount["mountPath"], str(directory)
+                SPEC_DIRECTORY, str(directory)
             )
             for part in (*container["command"], *container["args"])
         ]
@@ -222,13 +205,11 @@ class FakeNodes:
 
     def _watch(self, pod: Resource) -> None:
         name = name_of(pod)
-        text = (pod["metadata"].get("annotations") or {}).get(START_ANNOTATION)
-        if text and pod["metadata"]["uid"] not in self._let_go:
+        may_start = (_own_directory(pod) / START_FILE).exists()
+        if may_start and pod["metadata"]["uid"] not in self._let_go:
             self._let_go.add(pod["metadata"]["uid"])
-            if (
-                self._directory is not None and self._refreshes
-            ):  # as the kubelet, which writes the file anew
-                (self._directory / name / START_KEY).write_text(text)
+            if self._directory is not None and self._refreshes:
+                (self._directory / name / START_FILE).write_text("1")
             self.started.append(name)
         code = self._ends.pop(name, None)
         if (process := self._processes.get(name)) is not None:
@@ -265,7 +246,10 @@ class FakeNodes:
         self._api.patch(POD, name_of(pod), {"status": status}, subresource="status")
 
 
-def _annotation(pod: Resource, field: str) -> str:
-    """Return the annotation that a field of the downward API names; empty if there is none."""
-    (name,) = re.fullmatch(r"metadata\.annotations\['(.+)'\]", field).groups()
-    return (pod["metadata"].get("annotations") or {}).get(name, "")
+def _own_directory(pod: Resource) -> Path:
+    """Return where this machine has the part of the data volume that is a pod's own."""
+    mounts = pod["spec"]["containers"][0]["volumeMounts"]
+    of_data = {each["mountPath"]: each["subPath"] for each in mounts if each["name"] == "data"}
+    own = of_data.pop(SPEC_DIRECTORY)
+    path, below = next(iter(of_data.items()))  # elsewhere pods have the volume where management has
+    return Path(path.removesuffix(f"/{below}")) / own

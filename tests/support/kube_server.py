@@ -252,6 +252,9 @@ def new_namespace(admin: ApiServer) -> str:
     """Make a namespace that nobody else uses."""
     name = f"wsc-{secrets.token_hex(4)}"
     admin._call("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+    if not os.environ.get("KUBECONFIG"):  # as a controller does on a whole cluster
+        accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+        admin._call("POST", accounts, body={"metadata": {"name": "default"}})
     return name
 
 

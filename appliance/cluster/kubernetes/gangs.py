@@ -4,30 +4,23 @@ It is evaluated whenever something has changed, repeatedly, by whichever managem
 looks at the present state and never remembers earlier actions. A gang goes through these states,
 which its record stores:
 
-    begun --specs exist--> placing --all pods have a node--> started: each pod is told
-    any of these --stop--> stopping --no pod left--> stopped
+    placing --all pods have a node--> started
+    any of these --stop--> stopping --no pod runs any more--> stopped
 
-A launch writes the record first, so that everything else it has made can be found if it is killed.
 Before the start a missing pod is created again, so that neither a killed management nor a deleted
-pod changes anything. After the start a missing pod counts as ended.
+pod changes anything. After the start a missing pod counts as ended. Pods that have ended by
+themselves stay until their wsjob goes, as do those of a Kubernetes Job, so that `kubectl logs` has
+what they printed; those of an earlier launch make room for the next.
 """
 
 import datetime as dt
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from appliance.cluster.kubernetes import pod_words
-from appliance.cluster.kubernetes.manifests import (
-    GATE,
-    LAUNCH_ANNOTATION,
-    PODS_KEY,
-    START_ANNOTATION,
-    START_KEY,
-    STOP_ANNOTATION,
-)
+from appliance.cluster.kubernetes.manifests import GATE, LAUNCH_ANNOTATION
 from appliance.cluster.kubernetes.object_kinds import (
     ROLE_LABEL,
     Resource,
@@ -41,10 +34,6 @@ from appliance.cluster.launcher import PodExit
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.pods.end_cause import EndCause
 
-STOP = "true"
-STOP_DONE = "done"
-"""Values of the record's annotation."""
-
 _UNRECORDED = "the record of its gang was deleted or damaged, and not by the appliance"
 
 _TOO_EARLY = "its container ended before the pods of its job were let start"
@@ -56,7 +45,6 @@ _STUCK_SECONDS = 60.0
 class Progress(StrEnum):
     """How far a gang is."""
 
-    BEGUN = "begun"
     PLACING = "placing"
     STARTED = "started"
     STOPPING = "stopping"
@@ -69,15 +57,13 @@ class Gang:
 
     Attributes:
         job: Whose pods they are.
-        uid: Tells this record from an earlier one of the same job.
         progress: How far it is.
         manifests: The pods, by name, as they are to be created.
-        launched_at: When its launch was written down whole, or else begun.
+        launched_at: When its launch was written down.
         started_at: When its pods were let start; None before.
     """
 
     job: JobId
-    uid: str
     progress: Progress
     manifests: Mapping[str, Resource]
     launched_at: dt.datetime
@@ -93,8 +79,7 @@ class Decision:
         deletes: Pods to end: name, uid and whether to give up on its node.
         ungates: Pods that may look for a node now, by name and uid.
         starts: Whether the pods may start.
-        tells_start: Pods of a started gang that are yet to be told, by name and uid.
-        is_stopped: Whether the gang was to stop, and nothing of it is left.
+        is_stopped: Whether the gang was to stop, and nothing of it runs.
         exits: Pods that have ended or will never run, and how; told once each.
         waits: Why pods do not run yet, if somebody has said so; else empty.
         look_again_seconds: When to look again, even if nothing happens; None for never.
@@ -104,7 +89,6 @@ class Decision:
     deletes: Sequence[tuple[str, str, bool]] = ()
     ungates: Sequence[tuple[str, str]] = ()
     starts: bool = False
-    tells_start: Sequence[tuple[str, str]] = ()
     is_stopped: bool = False
     exits: Sequence[PodExit] = ()
     waits: str = ""
@@ -126,34 +110,9 @@ class Seen:
     rejected: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_record(record: Resource) -> Gang:
-    """Return what a record says."""
-    data = record.get("data") or {}
-    manifests = json.loads(data[PODS_KEY])
-    annotations = record["metadata"].get("annotations") or {}
-    launched = annotations.get(LAUNCH_ANNOTATION, "")
-    stop = annotations.get(STOP_ANNOTATION, "")
-    start = data.get(START_KEY, "")
-    return Gang(
-        job=JobId(job_label(record)),
-        uid=uid_of(record),
-        progress=_progress(launched, stop, start, is_deleted=is_being_deleted(record)),
-        manifests={name_of(each): each for each in manifests},
-        launched_at=_time(launched or record["metadata"]["creationTimestamp"]),
-        started_at=_time(start) if start else None,
-    )
-
-
-def is_launched(record: Resource) -> bool:
-    """Return whether a record's launch was written down whole."""
-    return LAUNCH_ANNOTATION in (record["metadata"].get("annotations") or {})
-
-
 def decide(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
     """Return what is to be done for a gang now."""
     match gang.progress:
-        case Progress.BEGUN:
-            return Decision()
         case Progress.PLACING:
             return _place(gang, seen, options)
         case Progress.STARTED:
@@ -171,11 +130,6 @@ def exits_of(gang: Gang, seen: Seen) -> tuple[PodExit, ...]:
     )
 
 
-def unrecorded(gang: Gang) -> PodExit:
-    """Return the report on a gang whose record was deleted or damaged."""
-    return _exit(gang, next(iter(gang.manifests)), _lost(EndCause.UNKNOWN, _UNRECORDED))
-
-
 def unrecorded_pod(pod: Resource) -> PodExit:
     """Return the same of a pod of which nothing else is known."""
     return PodExit(
@@ -189,7 +143,10 @@ def unrecorded_pod(pod: Resource) -> PodExit:
 
 
 def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
-    pods = seen.pods
+    pods = {name: pod for name, pod in seen.pods.items() if _is_of(gang, name, pod)}
+    unplaced = [name for name in gang.manifests if not _is_placed(pods.get(name))]
+    if len(gang.manifests) == 1 and not unplaced:
+        return Decision(starts=True)  # it runs as soon as it has a node, and may have ended
     if exits := tuple(
         end
         for name in gang.manifests
@@ -198,14 +155,17 @@ def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
         and (end := _early_end_of(gang, name, pods[name]))
     ):
         return Decision(exits=exits)  # refused by its node: the job fails, and its pods are stopped
-    creates = [each for name, each in gang.manifests.items() if name not in pods]
-    unplaced = [name for name in gang.manifests if not _is_placed(pods.get(name))]
     if not unplaced:
         return Decision(starts=True)
     left = options.placement_seconds - (seen.now - gang.launched_at).total_seconds()
     if left > 0:
         return Decision(
-            creates=creates,
+            creates=[each for name, each in gang.manifests.items() if name not in seen.pods],
+            deletes=[
+                (name, uid_of(pod), False)
+                for name, pod in seen.pods.items()
+                if name not in pods and not is_being_deleted(pod)
+            ],
             ungates=_ungates(pods, unplaced),
             waits=_waits(gang, seen, unplaced),
             look_again_seconds=left,
@@ -223,16 +183,15 @@ def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
 
 def _follow(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
     exits = list(exits_of(gang, seen))
-    untold = [(name_of(pod), uid_of(pod)) for pod in seen.pods.values() if _is_untold(gang, pod)]
     started_at = gang.started_at or gang.launched_at
     left = options.start_seconds - (seen.now - started_at).total_seconds()
     unstarted = [pod for pod in seen.pods.values() if _is_unstarted(pod)]
     if not unstarted:
-        return Decision(exits=exits, tells_start=untold)
+        return Decision(exits=exits)
     if left > 0:
         names = [name_of(pod) for pod in unstarted if name_of(pod) in gang.manifests]
         waits = "" if exits else _waits(gang, seen, names)
-        return Decision(exits=exits, tells_start=untold, waits=waits, look_again_seconds=left)
+        return Decision(exits=exits, waits=waits, look_again_seconds=left)
     exits += [
         _exit(gang, name_of(pod), pod_words.unstarted(pod, seconds=options.start_seconds))
         for pod in unstarted
@@ -242,11 +201,12 @@ def _follow(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
 
 
 def _stop(seen: Seen) -> Decision:
-    if not seen.pods:
+    pods = {name: pod for name, pod in seen.pods.items() if not is_ended(pod)}
+    if not pods:
         return Decision(is_stopped=True)
     deletes = []
     waits = []
-    for name, pod in seen.pods.items():
+    for name, pod in pods.items():
         if not is_being_deleted(pod):
             deletes.append((name, uid_of(pod), False))
             continue
@@ -258,25 +218,22 @@ def _stop(seen: Seen) -> Decision:
     return Decision(deletes=deletes, look_again_seconds=min(waits, default=None))
 
 
-def _progress(launched: str, stop: str, start: str, *, is_deleted: bool) -> Progress:
-    if stop == STOP_DONE:
-        return Progress.STOPPED
-    if stop or is_deleted:
-        return Progress.STOPPING
-    if not launched:
-        return Progress.BEGUN
-    return Progress.STARTED if start else Progress.PLACING
+def is_ended(pod: Resource) -> bool:
+    """Whether nothing of a pod runs any more, and nobody has asked for its removal."""
+    return _status(pod).get("phase") in ("Succeeded", "Failed") and not is_being_deleted(pod)
+
+
+def _is_of(gang: Gang, name: str, pod: Resource) -> bool:
+    """Whether a pod is of this launch of its gang, and not of an earlier one."""
+    return name in gang.manifests and _launch_of(pod) == _launch_of(gang.manifests[name])
+
+
+def _launch_of(pod: Resource) -> str:
+    return str((pod["metadata"].get("annotations") or {}).get(LAUNCH_ANNOTATION, ""))
 
 
 def _is_placed(pod: Resource | None) -> bool:
     return pod is not None and bool(pod["spec"].get("nodeName")) and not is_being_deleted(pod)
-
-
-def _is_untold(gang: Gang, pod: Resource) -> bool:
-    """Whether a pod of a started gang does not know that it may run, and can still be told."""
-    if name_of(pod) not in gang.manifests or is_being_deleted(pod):
-        return False
-    return START_ANNOTATION not in (pod["metadata"].get("annotations") or {})
 
 
 def _is_gated(pod: Resource | None) -> bool:

@@ -1,8 +1,8 @@
 """Runs the pods of jobs as pods of a Kubernetes cluster.
 
-`launch` and `stop` write what is wanted into the gang's record and return; a thread does what
-`gangs.decide` says whenever something of a gang has changed. So a new management finds the records
-and continues.
+`launch` and `stop` write what is wanted into the gang's record (`gang_records`) and return; a
+thread does what `gangs.decide` says whenever something of a gang has changed. So a new management
+finds the records and continues.
 """
 
 import contextlib
@@ -13,16 +13,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from appliance.cluster.kubernetes import gangs, manifests
+from appliance.cluster.kubernetes import gangs, manifests, older_records
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
+from appliance.cluster.kubernetes.gang_records import GangRecords
 from appliance.cluster.kubernetes.gangs import Gang, Progress, Seen
-from appliance.cluster.kubernetes.informer import Informer
+from appliance.cluster.kubernetes.informer import Informer, slim
 from appliance.cluster.kubernetes.object_kinds import (
-    CONFIG_MAP,
     JOB_LABEL,
     POD,
-    SECRET,
-    SERVICE_ACCOUNT,
     Kind,
     Resource,
     is_being_deleted,
@@ -45,7 +43,6 @@ OwnerOf = Callable[[JobId], Resource]
 """Returns the reference of the wsjob that owns what a job has; makes the wsjob if it must."""
 
 _SYNC_SECONDS = 60.0
-_MAX_FORGOTTEN = 4096
 _REFUSED_SECONDS = 5.0
 """How soon pods are created again that a quota or another rule of the namespace did not let in."""
 
@@ -55,32 +52,6 @@ _AWAY_SECONDS = 2.0
 
 _PID = 1
 """What every pod's process is to itself; nobody elsewhere could use the number."""
-
-
-class Forgotten:
-    """The uids of the records of jobs that were forgotten lately.
-
-    What the API server tells of a record comes late, so one that is gone may yet seem to be there.
-    It never comes as late as thousands of jobs: of more than those nothing is kept.
-
-    Args:
-        capacity: Uids that are kept at most.
-    """
-
-    def __init__(self, *, capacity: int = _MAX_FORGOTTEN) -> None:
-        self._capacity = capacity
-        self._uids: dict[str, None] = {}
-        self._lock = threading.Lock()
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._uids
-
-    def add(self, uid: str) -> None:
-        """Remember a uid, and forget the oldest of too many; from any thread."""
-        with self._lock:
-            self._uids[uid] = None
-            if len(self._uids) > self._capacity:
-                del self._uids[next(iter(self._uids))]
 
 
 class KubernetesLauncher:
@@ -110,19 +81,18 @@ class KubernetesLauncher:
         self._waits: dict[JobId, str] = {}
         self._rejected: dict[JobId, Mapping[str, str]] = {}
         self._gangs: dict[JobId, Gang] = {}
-        self._uids: dict[JobId, str] = {}
-        self._forgotten = Forgotten()
         self._stops: set[JobId] = set()
-        self._unremoved: set[JobId] = set()
         self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._objects_lock = threading.Lock()
+        self._root = Path(options.data_volume.path) / "gangs" / api.namespace
+        self._records = GangRecords(self._root, options.group_id)
         self._has_gates = options.scheduling_gates and api.version() >= manifests.GATES_SINCE
-        self._pods = Informer(api, POD, JOB_LABEL, self._look_at)
-        self._records = Informer(api, CONFIG_MAP, JOB_LABEL, self._look_at)
+        self._pods = Informer(api, POD, JOB_LABEL, self._look_at, slimmed=_slim, group_of=job_label)
         self._pods.start(timeout_seconds=_SYNC_SECONDS)
-        self._records.start(timeout_seconds=_SYNC_SECONDS)
+        older_records.take_over(api, self._records)
         self._survivors = self._find_survivors()
+        for job in self._gangs:
+            self._work.add(job)
         self._thread = threading.Thread(target=self._run, name="gangs", daemon=True)
         self._thread.start()
 
@@ -169,24 +139,27 @@ class KubernetesLauncher:
     def _launch(self, pods: Sequence[PodSpec], request: bytes) -> Mapping[PodName, int]:
         job = pods[0].job
         pods = [manifests.fitted(spec, self._options) for spec in pods]
-        owner = self._owner_of(job)
-        record = manifests.gang_record(pods, owner, self._options, has_gates=self._has_gates)
-        write_request(pods[0].work_dir, request)
-        for spec in pods:
-            _share_directories(spec, self._options.group_id)
-        files = {name: Path(path).read_bytes() for name, path in manifests.files_of(pods).items()}
-        secret = manifests.specs_secret(pods, files, owner)
-        with self._objects_lock:
-            self._unremoved.discard(job)
-            if (uid := self._begin_launch(record)) is not None:
-                self._uids[job] = uid
-                self._create(SERVICE_ACCOUNT, manifests.service_account(job, owner))
-                self._create_anew(SECRET, secret)
-                self._end_launch(job, uid)
+        if job not in self._gangs:
+            self._gangs[job] = self._record(pods, request)
         with self._lock:
             self._stops.discard(job)
         self._work.add(job)
         return {spec.name: _PID for spec in pods}
+
+    def _record(self, pods: Sequence[PodSpec], request: bytes) -> Gang:
+        job, now = pods[0].job, self._clock.now()
+        owner = self._owner_of(job)
+        gang = manifests.gang(
+            *(pods, owner, self._options, self._root),
+            launched_at=now,
+            has_gates=self._has_gates,
+        )
+        write_request(pods[0].work_dir, request)
+        for spec in pods:
+            _share_directories(spec, self._options.group_id)
+        files = {name: Path(path).read_bytes() for name, path in manifests.files_of(pods).items()}
+        by_member = manifests.files_by_member(pods, files)
+        return self._records.write(job, gang, by_member, launched_at=now)
 
     def may_start(self, job: JobId) -> bool:
         """Whether the pods of a job have been let start: all of them have found a node."""
@@ -200,72 +173,50 @@ class KubernetesLauncher:
         self._work.add(job)
 
     def forget(self, job: JobId) -> None:
-        """Remove what is left of a stopped job: its record, its secret, its account."""
-        self._disown_record(job)
+        """Remove the record of a stopped job; its pods that have ended go with its wsjob."""
         self._told.pop(job, None)
         self._waits.pop(job, None)
         self._rejected.pop(job, None)
         self._gangs.pop(job, None)
-        with self._objects_lock:
-            self._unremoved.add(job)
-        try:
-            self._remove_objects(job)
-        except ClusterError:
-            logger.warning("Objects of a job are removed later", extra={"job": job}, exc_info=True)
-            self._work.retry(job)
+        self._records.remove(job)
 
     def close(self) -> None:
         """Leave every pod to the next management: they are the cluster's, not this process's."""
         self._closing.set()
         self._work.close()
         self._pods.close()
-        self._records.close()
 
     def abandon(self) -> None:
         """Leave every pod to the next management."""
         self.close()
 
-    def _begin_launch(self, record: Resource) -> str | None:
-        """Write a gang's record and return its uid; None if it is launched already."""
-        known = self._api.find(CONFIG_MAP, name_of(record))
-        if known is None or uid_of(known) in self._forgotten:
-            return uid_of(self._create_anew(CONFIG_MAP, record))
-        if gangs.is_launched(known):
-            return None
-        metadata = {"uid": uid_of(known)}
-        self._api.patch(CONFIG_MAP, name_of(known), {"data": record["data"], "metadata": metadata})
-        return uid_of(known)
-
-    def _end_launch(self, job: JobId, uid: str) -> None:
-        launched = {manifests.LAUNCH_ANNOTATION: self._clock.now().isoformat()}
-        changes = {"metadata": {"uid": uid, "annotations": launched}}
-        if self._api.patch(CONFIG_MAP, manifests.record_name(job), changes) is None:
-            raise ClusterError(f"The record of job {job}'s pods was deleted while it was launched.")
-
     def _find_survivors(self) -> Mapping[JobId, Survivor]:
-        jobs = [
-            job_label(each) for each in (*self._records.all().values(), *self._pods.all().values())
-        ]
-        return {JobId(job): self._survivor(JobId(job)) for job in dict.fromkeys(jobs)}
+        """Return what earlier managements have launched, and take it over."""
+        found: dict[JobId, Survivor] = {}
+        for job, gang in self._records.load().items():
+            if gang is not None:
+                found[job] = self._survivor(gang)
+        running = (pod for pod in self._pods.all().values() if not gangs.is_ended(pod))
+        for pod in running:
+            if (job := JobId(job_label(pod))) not in found:
+                found[job] = self._unrecorded_survivor(job)
+        return found
 
-    def _survivor(self, job: JobId) -> Survivor:
-        gang = self._find_gang(job)
-        seen = self._seen(job)
-        if gang is None:  # somebody has deleted the record, or has damaged it
-            exits = tuple(map(gangs.unrecorded_pod, seen.pods.values()))
-            return Survivor(
-                pids={end.pod: _PID for end in exits}, exits=exits[:1], is_stopped=False
-            )
-        if gang.progress is Progress.BEGUN:
-            return Survivor(pids={}, exits=(), is_stopped=False)
-        exits = gangs.exits_of(gang, seen) if gang.progress is Progress.STARTED else ()
-        self._gangs[job] = gang
-        self._told[job] = {end.pod for end in exits}
+    def _survivor(self, gang: Gang) -> Survivor:
+        self._gangs[gang.job] = gang
+        is_started = gang.progress is Progress.STARTED
+        exits = gangs.exits_of(gang, self._seen(gang.job)) if is_started else ()
+        self._told[gang.job] = {end.pod for end in exits}
         return Survivor(
             pids=dict.fromkeys(map(PodName, gang.manifests), _PID),
             exits=exits,
             is_stopped=gang.progress is Progress.STOPPED,
         )
+
+    def _unrecorded_survivor(self, job: JobId) -> Survivor:
+        """Return what there is of a gang whose record somebody has removed or damaged."""
+        exits = tuple(map(gangs.unrecorded_pod, self._seen(job).pods.values()))
+        return Survivor(pids={end.pod: _PID for end in exits}, exits=exits[:1], is_stopped=False)
 
     def _look_at(self, resource: Resource) -> None:
         self._work.add(job_label(resource))
@@ -277,6 +228,8 @@ class KubernetesLauncher:
                 self._work.done(job)
             except ClusterError as error:
                 logger.warning("Gang is looked at again", extra={"job": job, "why": error.message})
+                if isinstance(error, ApiError) and error.is_unavailable:
+                    self._tell_wait(JobId(job), _AWAY)
                 self._work.retry(job)
             except Exception:  # outermost loop of the thread that runs every gang
                 logger.exception("Gang cannot be looked at", extra={"job": job})
@@ -285,65 +238,37 @@ class KubernetesLauncher:
     def _sync(self, job: JobId) -> None:
         with self._lock:
             is_stop_wanted = job in self._stops
-        gang = self._find_gang(job)
+        gang = self._gangs.get(job)
         if gang is None:
             self._sync_unrecorded(job, is_stop_wanted=is_stop_wanted)
             return
-        self._gangs[job] = gang
         if is_stop_wanted and gang.progress not in (Progress.STOPPING, Progress.STOPPED):
-            record = self._annotate(gang, gangs.STOP)
-            if record is None:
-                self._work.retry(job)
-                return
+            gang = self._gangs[job] = self._records.stop(gang)
+            present = self._seen(job).pods
             for name in gang.manifests:  # also those that were created a moment ago
-                self._api.delete(POD, name)
-            gang = gangs.read_record(record)
+                if name not in present or not gangs.is_ended(present[name]):
+                    self._api.delete(POD, name)
         self._act(gang, gangs.decide(gang, self._seen(job), self._options))
 
-    def _find_gang(self, job: JobId) -> Gang | None:
-        """Return a job's gang; None if it has no record, or none that can be read."""
-        record = self._records.find(manifests.record_name(job))
-        if record is None or uid_of(record) in self._forgotten:
-            return None
-        try:
-            return gangs.read_record(record)
-        except (KeyError, ValueError, TypeError):
-            logger.exception("Record of a gang is damaged", extra={"job": job})
-            return None
-
     def _sync_unrecorded(self, job: JobId, *, is_stop_wanted: bool) -> None:
-        """Handle a job without a record: not launched, forgotten, or deleted by somebody."""
-        gang = self._gangs.get(job)
-        is_forgotten = gang is None or gang.uid in self._forgotten
-        if gang is not None and not is_forgotten and not is_stop_wanted:
-            self._tell(gangs.unrecorded(gang))
-            return
-        pods = self._seen(job).pods
-        for name, pod in pods.items():
+        """Handle a job without a record: never launched, forgotten, or its record was harmed."""
+        running = [pod for pod in self._seen(job).pods.values() if not gangs.is_ended(pod)]
+        for pod in running:
             if not is_being_deleted(pod):
-                self._api.delete(POD, name, uid=uid_of(pod))
-        if pods:
+                self._api.delete(POD, name_of(pod), uid=uid_of(pod))
+        if running or not is_stop_wanted:
             return
-        if is_stop_wanted:
-            self._disown_record(job)
-            with self._objects_lock:
-                self._unremoved.add(job)
-        self._remove_objects(job)
-        if is_stop_wanted:
-            with self._lock:
-                self._stops.discard(job)
-            self._exits.put(JobStopped(job=job))
+        with self._lock:
+            self._stops.discard(job)
+        self._exits.put(JobStopped(job=job))
 
     def _act(self, gang: Gang, decision: gangs.Decision) -> None:
         self._create_pods(gang.job, decision.creates)
         for name, uid in decision.ungates:
             self._patch(POD, name, uid, {"spec": {"schedulingGates": None}})
         if decision.starts:
-            start = {manifests.START_KEY: self._clock.now().isoformat()}
-            self._patch_record(gang, {"data": start})
-        for name, uid in decision.tells_start:
-            started = {manifests.START_ANNOTATION: self._clock.now().isoformat()}
-            self._patch(POD, name, uid, {"metadata": {"annotations": started}})
+            self._gangs[gang.job] = self._records.start(gang, self._clock.now())
+            self._work.add(gang.job)
         for name, uid, is_forced in decision.deletes:
             self._api.delete(POD, name, uid=uid, grace_seconds=0 if is_forced else None)
         for end in decision.exits:
@@ -371,8 +296,8 @@ class KubernetesLauncher:
                 return
 
     def _finish_stop(self, gang: Gang) -> None:
-        if gang.progress is not Progress.STOPPED and self._annotate(gang, gangs.STOP_DONE) is None:
-            return
+        if gang.progress is not Progress.STOPPED:
+            self._gangs[gang.job] = self._records.end(gang)
         with self._lock:
             is_wanted = gang.job in self._stops
             self._stops.discard(gang.job)
@@ -390,37 +315,9 @@ class KubernetesLauncher:
             told.add(end.pod)
             self._exits.put(end)
 
-    def _disown_record(self, job: JobId) -> None:
-        """Take no notice of a job's record any more: that it was there may yet be news to come."""
-        record = self._records.find(manifests.record_name(job))
-        if record is not None:
-            self._forgotten.add(uid_of(record))
-        if uid := self._uids.pop(job, ""):
-            self._forgotten.add(uid)
-
-    def _remove_objects(self, job: JobId) -> None:
-        """Remove what a forgotten job has, its record last: by it the next management finds them.
-
-        Not if it has been launched again.
-        """
-        with self._objects_lock:
-            if job in self._unremoved:
-                self._api.delete(SECRET, manifests.secret_name(job))
-                self._api.delete(SERVICE_ACCOUNT, manifests.account_name(job))
-                self._api.delete(CONFIG_MAP, manifests.record_name(job))
-                self._unremoved.discard(job)
-
     def _seen(self, job: JobId) -> Seen:
-        pods = {name: pod for name, pod in self._pods.all().items() if job_label(pod) == job}
+        pods = self._pods.group(job)
         return Seen(pods=pods, now=self._clock.now(), rejected=self._rejected.get(job, {}))
-
-    def _annotate(self, gang: Gang, value: str) -> Resource | None:
-        note = {"annotations": {manifests.STOP_ANNOTATION: value}}
-        return self._patch_record(gang, {"metadata": note})
-
-    def _patch_record(self, gang: Gang, changes: Resource) -> Resource | None:
-        """Change a gang's record; None if it is another one by now."""
-        return self._patch(CONFIG_MAP, manifests.record_name(gang.job), gang.uid, changes)
 
     def _patch(self, kind: Kind, name: str, uid: str, changes: Resource) -> Resource | None:
         """Change an object; None if it is another one by now."""
@@ -432,13 +329,6 @@ class KubernetesLauncher:
                 return None
             raise
 
-    def _create_anew(self, kind: Kind, body: Resource) -> Resource:
-        """Create an object, in place of one that a launch or an end has left half way."""
-        if (created := self._create(kind, body)) is not None:
-            return created
-        self._api.delete(kind, name_of(body))
-        return self._api.create(kind, body)
-
     def _create(self, kind: Kind, body: Resource) -> Resource | None:
         """Create an object; None if one of its name is there."""
         try:
@@ -447,6 +337,13 @@ class KubernetesLauncher:
             if error.is_conflict:
                 return None
             raise
+
+
+def _slim(pod: Resource) -> Resource:
+    """Return what is held of a pod; of its spec only what `gangs` and `pod_words` read."""
+    spec = {name: pod["spec"].get(name) for name in ("nodeName", "schedulingGates")}
+    containers = [{"resources": each.get("resources")} for each in pod["spec"]["containers"]]
+    return {**slim(pod), "spec": {**spec, "containers": containers}}
 
 
 def _share_directories(spec: PodSpec, group_id: int) -> None:

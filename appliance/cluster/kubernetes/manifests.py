@@ -1,22 +1,18 @@
 """From the specs of a job's pods to the Kubernetes objects that run them.
 
-A gang is four kinds of objects, all owned by the job's wsjob:
-
-* a service account without rights;
-* a secret with the specs, which hold the keys of the job's streams;
-* a config map, the *record* of the gang: the pods to create, and the gang's state;
-* the pods.
+The pods of a gang are its only objects; the job's wsjob owns them. What is wanted of them, and the
+spec of each, is in the gang's record on the data volume (`gang_records`), of which a pod mounts its
+own directory.
 
 A container starts as soon as its pod has a node, and waits. When all pods have a node, the record
-says so, and management tells every pod that asks. The annotation `start`, which the kubelet writes
-into a file that the pod mounts, only hints at it sooner: a kubelet may take minutes for that.
+says so, and management tells every pod that asks. The file `start` in a pod's directory only hints
+at it sooner: a network file system may take a minute to show it.
 Where the server knows scheduling gates (Kubernetes 1.27), only the first pod of each role looks for
 a node at once. The others follow when those have found one, so a job that finds none for some role
 holds little of the cluster meanwhile.
 """
 
-import base64
-import json
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -35,29 +31,21 @@ from appliance.core.ids import JobId, Role
 from appliance.core.pods.pod_options import DriverPodOptions
 from appliance.core.pods.pod_spec import PodSpec
 
-START_KEY = "start"
-"""Key of the record that lets the pods start, and the file by which a pod knows it."""
-
-START_ANNOTATION = f"{GROUP}/start"
-"""On a pod: its role may run."""
-
 GATE = f"{GROUP}/placement"
 """Scheduling gate of pods that wait for the first of each role."""
 
 GATES_SINCE = (1, 27)
 """Version of Kubernetes that has scheduling gates."""
 
-PODS_KEY = "pods"
-"""Key of the record with the pods to create, as JSON."""
-
 LAUNCH_ANNOTATION = f"{GROUP}/launched"
-"""On a record: when its launch was written down whole. Before, the rest may be missing."""
-
-STOP_ANNOTATION = f"{GROUP}/stop"
-"""On a record: its pods are to end, or (`done`) have ended."""
+"""On a pod: when its gang was launched; of an earlier launch of its job it has another value."""
 
 SPEC_DIRECTORY = "/etc/wsc"
-"""Where a pod finds its spec."""
+"""Where a pod finds its directory of the gang's record."""
+
+SPEC_FILE = "spec.json"
+START_FILE = "start"
+"""There: the pod may run."""
 
 ADDRESS_VARIABLE = "WSC_POD_ADDRESS"
 """Environment variable with the address at which other pods reach this one."""
@@ -76,9 +64,6 @@ loaded its libraries and no model. What the plan needs comes on top. It is no li
 _EPHEMERAL_STORAGE = "256Mi"
 """Disk of the node that pods ask for: logs of the container, and /tmp."""
 
-_MAX_RECORD_BYTES = 1_000_000
-"""An object holds at most 1 MiB in etcd."""
-
 _END_SECONDS = 5
 """From SIGTERM to SIGKILL."""
 
@@ -88,27 +73,9 @@ def labels_of(job: JobId) -> Mapping[str, str]:
     return {"app.kubernetes.io/name": "wsc-appliance", JOB_LABEL: job}
 
 
-def record_name(job: JobId) -> str:
-    """Return the name of a gang's record."""
-    return f"{job}-gang"
-
-
-def secret_name(job: JobId) -> str:
-    """Return the name of the secret with the specs of a gang."""
-    return f"{job}-specs"
-
-
-def account_name(job: JobId) -> str:
-    """Return the name of a gang's service account."""
-    return f"{job}-pods"
-
-
-def service_account(job: JobId, owner: Resource) -> Resource:
-    """Return the account of a job's pods; no rights are bound to it, and no token is mounted."""
-    return {
-        "metadata": _metadata(account_name(job), job, owner),
-        "automountServiceAccountToken": False,
-    }
+def pod_directory(records: Path, job: JobId, member: str) -> Path:
+    """Return what one pod mounts of its gang's record."""
+    return records / job / "pods" / member
 
 
 def fitted(spec: PodSpec, options: KubernetesOptions) -> PodSpec:
@@ -125,24 +92,22 @@ def fitted(spec: PodSpec, options: KubernetesOptions) -> PodSpec:
     return replace(spec, options=replace(spec.options, torch_threads=threads))
 
 
-def specs_secret(pods: Sequence[PodSpec], files: Mapping[str, bytes], owner: Resource) -> Resource:
-    """Return the secret with the specs of all pods of a gang, and the files that they name.
+def files_by_member(
+    pods: Sequence[PodSpec], files: Mapping[str, bytes]
+) -> Mapping[str, Mapping[str, bytes]]:
+    """Return what each pod of a gang finds in its directory: its spec, and files that this names.
 
     Args:
         pods: The pods.
         files: What `files_of` names, by option.
-        owner: The job's wsjob.
     """
-    job = pods[0].job
     moved = {name: Path(SPEC_DIRECTORY) / name for name in files}
-    contents = dict(files)
-    for spec in pods:
-        moved_spec = replace(spec, options=spec.options.with_files(moved))
-        contents[spec.member] = moved_spec.to_json().encode()
     return {
-        "metadata": _metadata(secret_name(job), job, owner),
-        "type": "Opaque",
-        "data": {name: base64.b64encode(data).decode() for name, data in contents.items()},
+        spec.member: {
+            SPEC_FILE: replace(spec, options=spec.options.with_files(moved)).to_json().encode(),
+            **{name: files[name] for name in spec.options.files()},
+        }
+        for spec in pods
     }
 
 
@@ -151,43 +116,39 @@ def files_of(pods: Sequence[PodSpec]) -> Mapping[str, Path]:
     return {name: path for spec in pods for name, path in spec.options.files().items()}
 
 
-def gang_record(
+def gang(
     pods: Sequence[PodSpec],
     owner: Resource,
     options: KubernetesOptions,
+    records: Path,
     *,
+    launched_at: dt.datetime,
     has_gates: bool = False,
-) -> Resource:
-    """Return the record of a gang that is to be started.
+) -> Sequence[Resource]:
+    """Return the pods of a gang that is to be launched.
 
     Args:
-        pods: The pods.
+        pods: Their specs.
         owner: The job's wsjob.
         options: What is known of the cluster.
+        records: Where the records of gangs are.
+        launched_at: Tells this launch of the job from others.
         has_gates: Whether the server knows scheduling gates.
-
-    Raises:
-        ClusterError: It has more pods than an object can describe.
     """
-    job = pods[0].job
-    manifests = [pod(spec, owner, options) for spec in pods]
-    if has_gates:
-        firsts = {spec.role: spec for spec in reversed(pods)}
-        for spec, each in zip(pods, manifests, strict=True):
-            if firsts[spec.role] is not spec:
-                each["spec"]["schedulingGates"] = [{"name": GATE}]
-    text = json.dumps(manifests, separators=(",", ":"))
-    if len(text) > _MAX_RECORD_BYTES:
-        raise ClusterError(
-            f"The {len(pods)} pods of job {job} take {len(text):,} bytes to describe; one object "
-            f"of the Kubernetes API holds {_MAX_RECORD_BYTES:,}.",
-            hint="Ask for fewer systems or input workers.",
-        )
-    return {"metadata": _metadata(record_name(job), job, owner), "data": {PODS_KEY: text}}
+    manifests = [pod(spec, owner, options, records) for spec in pods]
+    firsts = {spec.role: spec for spec in reversed(pods)}
+    for spec, each in zip(pods, manifests, strict=True):
+        annotations = each["metadata"].setdefault("annotations", {})
+        annotations[LAUNCH_ANNOTATION] = launched_at.isoformat()
+        if has_gates and firsts[spec.role] is not spec:
+            each["spec"]["schedulingGates"] = [{"name": GATE}]
+    return manifests
 
 
-def pod(spec: PodSpec, owner: Resource, options: KubernetesOptions) -> dict[str, Any]:
-    """Return one pod of a gang."""
+def pod(
+    spec: PodSpec, owner: Resource, options: KubernetesOptions, records: Path
+) -> dict[str, Any]:
+    """Return one pod of a gang; see `gang`."""
     options = options.of_role(spec.role)
     metadata = _metadata(spec.name, spec.job, owner)
     labels = {
@@ -198,13 +159,12 @@ def pod(spec: PodSpec, owner: Resource, options: KubernetesOptions) -> dict[str,
     }
     body: dict[str, Any] = {
         "restartPolicy": "Never",
-        "serviceAccountName": account_name(spec.job),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": _END_SECONDS,
         "hostname": spec.member,
         "securityContext": _pod_security(spec, options),
-        "containers": [_container(spec, options)],
+        "containers": [_container(spec, options, records)],
         "volumes": list(_volumes(spec, options)),
         "nodeSelector": dict(options.node_selectors.get(spec.role, {})),
         "tolerations": list(options.tolerations),
@@ -212,6 +172,7 @@ def pod(spec: PodSpec, owner: Resource, options: KubernetesOptions) -> dict[str,
         "topologySpreadConstraints": _spread(spec),
     }
     asked_for = {
+        "serviceAccountName": options.pod_account,
         "runtimeClassName": options.runtime_class,
         "schedulerName": options.scheduler_name,
         "priorityClassName": options.priority_class,
@@ -253,7 +214,7 @@ def _pod_security(spec: PodSpec, options: KubernetesOptions) -> Resource:
     }
 
 
-def _container(spec: PodSpec, options: KubernetesOptions) -> Resource:
+def _container(spec: PodSpec, options: KubernetesOptions, records: Path) -> Resource:
     image = options.user_image if spec.role in USER_ROLES else ""
     return {
         "name": "pod",
@@ -261,8 +222,8 @@ def _container(spec: PodSpec, options: KubernetesOptions) -> Resource:
         "imagePullPolicy": options.pull_policy,
         "command": ["python", "-m", "appliance.cluster.pod_container"],
         "args": [
-            *("--spec", f"{SPEC_DIRECTORY}/spec.json", "--address", f"$({ADDRESS_VARIABLE})"),
-            *("--start", f"{SPEC_DIRECTORY}/{START_KEY}"),
+            *("--spec", f"{SPEC_DIRECTORY}/{SPEC_FILE}", "--address", f"$({ADDRESS_VARIABLE})"),
+            *("--start", f"{SPEC_DIRECTORY}/{START_FILE}"),
         ],
         "workingDir": str(spec.work_dir),
         "env": [
@@ -280,7 +241,7 @@ def _container(spec: PodSpec, options: KubernetesOptions) -> Resource:
             "capabilities": {"drop": ["ALL"]},
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": list(_mounts(spec, options)),
+        "volumeMounts": list(_mounts(spec, options, records)),
     }
 
 
@@ -349,21 +310,6 @@ def _spread(spec: PodSpec) -> list[Resource]:
 
 
 def _volumes(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
-    items = [{"key": spec.member, "path": "spec.json"}]
-    items += [{"key": name, "path": name} for name in spec.options.files()]
-    # Empty until the pod has the annotation. Most pods have a change of it at once, unlike one of
-    # a config map; and a missing key would have the kubelet try again after ever longer pauses.
-    start = {"fieldPath": f"metadata.annotations['{START_ANNOTATION}']"}
-    yield {
-        "name": "spec",
-        "projected": {
-            "defaultMode": 0o444,  # in a volume that this pod alone mounts
-            "sources": [
-                {"secret": {"name": secret_name(spec.job), "items": items}},
-                {"downwardAPI": {"items": [{"path": START_KEY, "fieldRef": start}]}},
-            ],
-        },
-    }
     yield {"name": "data", "persistentVolumeClaim": {"claimName": options.data_volume.claim}}
     yield {"name": "runtime", "emptyDir": {}}
     yield {"name": "tmp", "emptyDir": {}}
@@ -383,8 +329,9 @@ def _volumes(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
             }
 
 
-def _mounts(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
-    yield {"name": "spec", "mountPath": SPEC_DIRECTORY, "readOnly": True}
+def _mounts(spec: PodSpec, options: KubernetesOptions, records: Path) -> Iterator[Resource]:
+    own = _data_mount(PurePosixPath(pod_directory(records, spec.job, spec.member)), options)
+    yield {**own, "mountPath": SPEC_DIRECTORY, "readOnly": True}
     yield from (_data_mount(path, options) for path in _data_paths(spec))
     yield {"name": "runtime", "mountPath": str(options.runtime_root)}
     yield {"name": "tmp", "mountPath": "/tmp"}

@@ -157,6 +157,7 @@ class KubernetesOptions:
         extra_mounts: Where these are, as in a container's spec.
         labels: Further labels of pods, for network policies and budgets; the release's among them
             is also that of what shows jobs and systems.
+        pod_account: ServiceAccount of pods, which needs no rights; empty for the namespace's own.
         default_uid: Whom pods run as whose job names nobody, or root.
         group_id: Group that may write into the data volume.
         namespace: Where pods run; empty for management's own.
@@ -203,6 +204,7 @@ class KubernetesOptions:
     extra_volumes: Sequence[Mapping[str, Any]] = ()
     extra_mounts: Sequence[Mapping[str, Any]] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    pod_account: str = ""
     default_uid: int = 65532
     group_id: int = 65532
     namespace: str = ""

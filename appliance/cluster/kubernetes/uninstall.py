@@ -17,7 +17,9 @@ from appliance.cluster.kubernetes.api import ApiServer
 from appliance.cluster.kubernetes.object_kinds import (
     DEPLOYMENT,
     FINALIZER,
+    JOB_LABEL,
     LEASE,
+    POD,
     WSCSYSTEM,
     WSJOB,
     Resource,
@@ -99,6 +101,8 @@ def clear(apis: Sequence[ApiServer], *, lease: str) -> None:
         for wsjob in api.list(WSJOB)[0]:
             if job_label(wsjob) == name_of(wsjob):
                 api.delete(WSJOB, name_of(wsjob))
+        for pod in api.list(POD, JOB_LABEL)[0]:  # which hold the claims that they mount
+            api.delete(POD, name_of(pod))
     own.delete(LEASE, lease)
 
 

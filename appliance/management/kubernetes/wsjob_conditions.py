@@ -50,6 +50,7 @@ def conditions_of(
     is_queued = phase in _QUEUED
     is_held = is_suspended and is_queued
     waits = "" if is_queued or phase.is_terminal else pods_wait
+    was_placed |= phase is Phase.SUCCEEDED  # of a short job nobody has said so before
     is_placed = (phase in _PLACED and not waits) or (phase.is_terminal and was_placed)
     placing = "PodsWait" if waits else words
     wanted = {
@@ -96,20 +97,24 @@ def event_of(
 def news_of(resource: Resource, wanted: Mapping[str, Any]) -> tuple[str, str, bool] | None:
     """Return the reason, the message and whether it is a warning, of an event for a new status.
 
+    What goes as it should is in the conditions, each with its time; of thousands of jobs nobody
+    reads that twice.
+
     Args:
         resource: The wsjob as it is.
         wanted: Its new status.
 
     Returns:
-        None if neither the phase nor the reason of a wait has changed.
+        None if the job has not failed, and no pods of it wait for another reason than before.
     """
     before = resource.get("status") or {}
     phase, message = str(wanted["phase"]), str(wanted.get("message") or "")
-    is_warning = phase in {each.value for each in _FAILED}
-    if phase != before.get("phase"):
-        return phase.capitalize(), message or f"The job is {phase}", is_warning
-    if message and message != before.get("message"):
-        return "Waiting", message, not is_warning
+    if phase in {each.value for each in _FAILED}:
+        is_new = phase != before.get("phase")
+        return (phase.capitalize(), message or f"The job is {phase}", True) if is_new else None
+    is_launched = phase not in {each.value for each in (*_QUEUED, Phase.SUCCEEDED)}
+    if is_launched and message and message != before.get("message"):
+        return "Waiting", message, True
     return None
 
 

@@ -57,6 +57,12 @@ FIXED_CHANGE = f"{', '.join(FIXED_FIELDS)} of a wsjob cannot be changed; create 
 SUSPENDED = "spec.suspend of its wsjob"
 """What holds a job whose wsjob says `suspend`."""
 
+# `Any`: parts of an object.
+Taken = Mapping[str, Any]
+"""What has been taken over of a spec, as `status.taken` says it."""
+
+_FINAL = frozenset(phase.value for phase in Phase if phase.is_terminal)
+
 NO_JOB = "only a client makes compile and execute jobs; submit a driver, whose script is a client"
 UNKNOWN_JOB = "the appliance does not know this job any more"
 
@@ -228,7 +234,7 @@ def status_of(
         "endedAt": _time_text(job.ended_at),
         "duration": duration_text(end - job.started_at) if job.started_at else "",
         "observedGeneration": resource["metadata"].get("generation", 0),
-        "taken": _taken(resource),
+        "taken": taken(resource),
         "conditions": conditions_of(
             job.phase,
             resource,
@@ -324,12 +330,19 @@ def ended_at(resource: Resource) -> dt.datetime | None:
     return dt.datetime.fromisoformat(text) if text else None
 
 
-def read_requested_edit(resource: Resource) -> RequestedEdit | None:
-    """Return what an edit of the spec asks for that was not taken over yet; None for nothing."""
+def read_requested_edit(resource: Resource, before: Taken | None = None) -> RequestedEdit | None:
+    """Return what an edit of the spec asks for; None for nothing.
+
+    Args:
+        resource: The wsjob.
+        before: What was taken over of it, if its status does not say that yet.
+    """
     status = resource.get("status") or {}
     if status.get("observedGeneration") == resource["metadata"].get("generation"):
         return None
-    before, now = status.get("taken") or {}, _taken(resource)
+    if not (before := before or status.get("taken")):
+        return None
+    now = taken(resource)
     priority = now.get("priority")
     labels = _merge(before.get("labels") or {}, now["labels"])
     requested = RequestedEdit(
@@ -347,14 +360,23 @@ def has_finalizer(resource: Resource) -> bool:
 
 
 def finalizers(resource: Resource, *, wanted: bool) -> Resource:
-    """Return the change that sets or takes away our finalizer, for this version of the object."""
+    """Return the metadata that set or take away our finalizer, for this version of the object."""
     others = [each for each in resource["metadata"].get("finalizers") or () if each != FINALIZER]
     return {
-        "metadata": {
-            "finalizers": [*others, FINALIZER] if wanted else others,
-            "resourceVersion": resource["metadata"]["resourceVersion"],
-        }
+        "finalizers": [*others, FINALIZER] if wanted else others,
+        "resourceVersion": resource["metadata"]["resourceVersion"],
     }
+
+
+def is_final(resource: Resource) -> bool:
+    """Whether a wsjob says that its job has ended."""
+    return (resource.get("status") or {}).get("phase") in _FINAL
+
+
+def is_over(resource: Resource) -> bool:
+    """Whether nothing is left to be done for a wsjob but to remove it one day."""
+    is_pending = is_submittable(resource) or has_finalizer(resource) or is_being_deleted(resource)
+    return is_final(resource) and not is_pending
 
 
 def is_ours(resource: Resource) -> bool:
@@ -386,10 +408,11 @@ def tags_of(labels: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _taken(resource: Resource) -> dict[str, Any]:
+def taken(resource: Resource) -> Taken:
+    """Return what `status.taken` says of a spec that has been taken over."""
     spec = resource["spec"]
-    taken: dict[str, Any] = {"labels": dict(spec.get("labels") or {}), "fixed": _fixed_digest(spec)}
-    return {**taken, "priority": spec["priority"]} if spec.get("priority") else taken
+    found = {"labels": dict(spec.get("labels") or {}), "fixed": _fixed_digest(spec)}
+    return {**found, "priority": spec["priority"]} if spec.get("priority") else found
 
 
 def _fixed_digest(spec: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Writes what wsjobs show: their status, and the events that go with it."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
@@ -20,10 +20,11 @@ class WsJobStatus:
     Args:
         api: The Kubernetes API.
         clock: Source of time.
+        take: Takes note of a wsjob as it is after a change.
     """
 
-    def __init__(self, api: ApiServer, clock: Clock) -> None:
-        self._api, self._clock = api, clock
+    def __init__(self, api: ApiServer, clock: Clock, take: Callable[[Resource], None]) -> None:
+        self._api, self._clock, self._take = api, clock, take
 
     # `Any`: parts of an object.
     def write(self, resource: Resource, wanted: Mapping[str, Any]) -> Resource | None:
@@ -33,15 +34,19 @@ class WsJobStatus:
             return None
         name = name_of(resource)
         shown = self._api.patch(WSJOB, name, {"status": changes}, subresource="status")
-        if shown is not None and (news := news_of(resource, wanted)) is not None:
+        if shown is None:
+            return None
+        self._take(shown)
+        if (news := news_of(resource, wanted)) is not None:
             reason, message, is_warning = news
             self.tell(shown, reason, message, is_warning=is_warning)
         return shown
 
-    def refuse(self, resource: Resource, why: UserError) -> None:
-        """Say why no job can be made from a wsjob as it is."""
+    def refuse(self, resource: Resource, why: UserError) -> Resource:
+        """Say why no job can be made from a wsjob as it is; return it as it is then."""
         logger.info("Wsjob is refused", extra={"job": name_of(resource), "why": str(why)})
-        self.write(resource, objects.refused_status(resource, str(why), now=self._clock.now()))
+        status = objects.refused_status(resource, str(why), now=self._clock.now())
+        return self.write(resource, status) or resource
 
     def let_wait(self, resource: Resource, why: ConflictError) -> None:
         """Say why no job is made from a wsjob yet."""

@@ -14,13 +14,8 @@ from typing import Any
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.informer import Informer
-from appliance.cluster.kubernetes.object_kinds import (
-    FINALIZER,
-    WSJOB,
-    Resource,
-    is_being_deleted,
-    name_of,
-)
+from appliance.cluster.kubernetes.manifests import labels_of
+from appliance.cluster.kubernetes.object_kinds import WSJOB, Resource, is_being_deleted, name_of
 from appliance.cluster.kubernetes.workqueue import WorkQueue
 from appliance.core.clock import Clock
 from appliance.core.cluster.access import Action, Principal, Target
@@ -48,6 +43,9 @@ ENTRY_POINT = "kubernetes"
 
 _SYNC_SECONDS = 60.0
 _RESYNC_SECONDS = 60.0
+_SETTLE_SECONDS = 1.0
+"""For so long news of a job wait for others that the same request shows; its end does not."""
+
 _EVERYTHING = ""
 """Name in the work queue that stands for all jobs."""
 
@@ -105,12 +103,14 @@ class WsJobs:
         self._namespaces, self._is_home = namespaces, is_home
         self._services: JobServices | None = None
         self._stop_pods: Callable[[JobId], None] = lambda _: None
-        self._shown = WsJobStatus(api, clock)
         self._work = WorkQueue(clock)
         self._names: dict[JobId, str] = {}
+        self._taken: dict[JobId, objects.Taken] = {}
+        self._news_since: dict[JobId, float] = {}
         self._waiting: dict[JobId, User] = {}
         self._lock = threading.Lock()
         self._informer = Informer(api, WSJOB, "", self._look_at)
+        self._shown = WsJobStatus(api, clock, self._informer.take)
         self._thread = threading.Thread(target=self._run, name="wsjobs", daemon=True)
         self._informer.start(timeout_seconds=_SYNC_SECONDS)
 
@@ -180,7 +180,10 @@ class WsJobs:
             if self._is_home(job):
                 self._work.add(job.id)
         for resource in self._informer.all().values():
-            self._work.add(objects.job_of(resource))
+            if objects.is_over(resource):  # then only time can bring anything
+                self._expire(objects.job_of(resource), resource, objects.ended_at(resource))
+            else:
+                self._work.add(objects.job_of(resource))
         self._work.add_after(_EVERYTHING, _RESYNC_SECONDS)
 
     def _sync(self, job: JobId) -> None:
@@ -191,23 +194,30 @@ class WsJobs:
                     self._make(record)
             else:
                 self._end_wait(job)
-                with self._lock:
-                    self._names.pop(job, None)
+                self._forget(job)
             return
         if record is None:
             self._sync_jobless(job, resource)
         else:
             self._sync_pair(record, resource)
 
+    def _forget(self, job: JobId) -> None:
+        self._taken.pop(job, None)
+        self._news_since.pop(job, None)
+        with self._lock:
+            self._names.pop(job, None)
+
     def _make(self, record: JobRecord) -> Resource:
         driver = _driver_of(self._state, record)
         try:
-            return self._api.create(WSJOB, objects.new_object(record, driver, self._labels))
+            made = self._api.create(WSJOB, objects.new_object(record, driver, self._labels))
         except ApiError as error:
             found = self._api.find(WSJOB, record.id) if error.is_conflict else None
             if found is None:
                 raise
             return found
+        self._taken.setdefault(record.id, objects.taken(made))
+        return made
 
     def _sync_jobless(self, job: JobId, resource: Resource) -> None:
         """Submit a wsjob that a user has created; release one whose job no longer exists."""
@@ -219,7 +229,7 @@ class WsJobs:
             self._let_go(resource)
         if is_being_deleted(resource):
             return
-        if not _is_final((resource.get("status") or {}).get("phase")):
+        if not objects.is_final(resource):
             status = objects.refused_status(
                 resource, objects.UNKNOWN_JOB, now=self._clock.now(), reason="UnknownJob"
             )
@@ -227,18 +237,19 @@ class WsJobs:
         self._expire(job, resource, objects.ended_at(resource))
 
     def _submit(self, job: JobId, resource: Resource) -> None:
-        if not objects.has_finalizer(resource):
-            change = objects.finalizers(resource, wanted=True)
-            held = self._api.patch(WSJOB, name_of(resource), change)
-            if held is None:
-                return
-            resource = held
         try:
             request = objects.read_request(resource)
         except UserError as error:
-            self._shown.refuse(resource, error)
-            self._let_go(resource)
+            self._let_go(self._shown.refuse(resource, error))
             return
+        if not objects.has_finalizer(resource):
+            labels = {**self._labels, **labels_of(job), **objects.tags_of(request.labels)}
+            metadata = {**objects.finalizers(resource, wanted=True), "labels": labels}
+            held = self._change(resource, metadata)
+            if held is None:
+                return
+            resource = held
+        self._taken[job] = objects.taken(resource)
         try:
             self._submit_request(job, request, is_queued_by_kueue=self._kueue.manages(resource))
         except ConflictError as error:  # which time can lift
@@ -246,8 +257,7 @@ class WsJobs:
             self._shown.let_wait(resource, error)
             return
         except UserError as error:
-            self._shown.refuse(resource, error)
-            self._let_go(resource)
+            self._let_go(self._shown.refuse(resource, error))
         else:
             self._work.add(job)
         self._end_wait(job, request.user)
@@ -301,20 +311,19 @@ class WsJobs:
             edits = self._present().edits
             if self._kueue.sync(record, resource, edits, is_active=is_active):
                 record = self._present().jobs.load(record.id)
-        changed = self._show(record, resource)
         if is_over:
             self._kueue.finish(record)
             self._end_wait(record.id, record.user)
-        if is_over and objects.has_finalizer(changed):
-            self._let_go(changed)
+        self._show(record, resource)
         if is_over and not is_being_deleted(resource):
             self._expire(record.id, resource, record.ended_at or record.created_at)
 
     def _take_request(self, record: JobRecord, resource: Resource) -> JobRecord:
         """Change a job as an edit of its wsjob's spec asks for."""
-        requested = objects.read_requested_edit(resource)
-        if requested is None or not (resource.get("status") or {}).get("taken"):
+        requested = objects.read_requested_edit(resource, self._taken.get(record.id))
+        if requested is None:
             return record
+        self._taken[record.id] = objects.taken(resource)  # the status says so a little later
         if requested.has_fixed_changes:
             self._shown.tell(resource, "SpecChangeIgnored", objects.FIXED_CHANGE, is_warning=True)
         if requested.priority is None and not requested.labels:
@@ -372,8 +381,8 @@ class WsJobs:
         except UserError:  # it has ended meanwhile
             logger.info("Job ended before it was cancelled", extra={"job": record.id})
 
-    def _show(self, record: JobRecord, resource: Resource) -> Resource:
-        """Let the object show the job; return it as it is then."""
+    def _show(self, record: JobRecord, resource: Resource) -> None:
+        """Let the object show the job, with one request for its status and one for the rest."""
         services = self._present()
         wait = services.jobs.wait_of(record.id)
         wanted = objects.status_of(
@@ -384,17 +393,43 @@ class WsJobs:
             why_waits=self._kueue.why_waits(record)
             or (wait.reason if wait else services.jobs.pod_waits.get(record.id, "")),
         )
+        if self._awaits_more(record, resource, wanted):
+            return
         resource = self._shown.write(resource, wanted) or resource
+        self._taken.pop(record.id, None)
+        self._news_since.pop(record.id, None)
+        if metadata := self._metadata_changes(record, resource):
+            self._change(resource, metadata)
+
+    # `Any`: parts of an object.
+    def _awaits_more(
+        self, record: JobRecord, resource: Resource, wanted: Mapping[str, Any]
+    ) -> bool:
+        """Whether what is new of a job is shown a little later, with what follows it."""
+        is_same = not objects.status_changes(resource, wanted)
+        if record.phase.is_terminal or (is_same and not self._metadata_changes(record, resource)):
+            return False
+        now = self._clock.monotonic_seconds()
+        left = self._news_since.setdefault(record.id, now) + _SETTLE_SECONDS - now
+        if left > 0:
+            self._work.add_after(record.id, left)
+        return left > 0
+
+    def _metadata_changes(self, record: JobRecord, resource: Resource) -> dict[str, Any]:
+        """Return what an object's labels and finalizers lack, or have too much."""
         metadata: dict[str, Any] = {}
         if labels := objects.label_changes(record, resource, self._labels):
             metadata["labels"] = labels
-        is_held = objects.has_finalizer(resource) or is_being_deleted(resource)
-        if not is_held and not record.phase.is_terminal:
-            metadata |= objects.finalizers(resource, wanted=True)["metadata"]
-        if metadata:
-            change = {"metadata": metadata}
-            return self._api.patch(WSJOB, name_of(resource), change) or resource
-        return resource
+        is_held, is_over = objects.has_finalizer(resource), record.phase.is_terminal
+        if is_held == is_over and (is_held or not is_being_deleted(resource)):
+            metadata |= objects.finalizers(resource, wanted=not is_over)
+        return metadata
+
+    def _change(self, resource: Resource, metadata: Mapping[str, Any]) -> Resource | None:
+        changed = self._api.patch(WSJOB, name_of(resource), {"metadata": metadata})
+        if changed is not None:
+            self._informer.take(changed)
+        return changed
 
     def _expire(self, job: JobId, resource: Resource, ended_at: dt.datetime | None) -> None:
         """Remove the wsjob of a job that has ended, once it has been kept for long enough."""
@@ -409,9 +444,8 @@ class WsJobs:
 
     def _let_go(self, resource: Resource) -> None:
         """Take our finalizer away, as nothing of the job runs any more."""
-        fresh = self._api.find(WSJOB, name_of(resource))
-        if fresh is not None and FINALIZER in (fresh["metadata"].get("finalizers") or ()):
-            self._api.patch(WSJOB, name_of(fresh), objects.finalizers(fresh, wanted=False))
+        if objects.has_finalizer(resource):
+            self._change(resource, objects.finalizers(resource, wanted=False))
 
     def _somebody(self, record: JobRecord) -> Principal:
         """Return who has edited a wsjob: whoever may edit, and Kubernetes does not say who."""
@@ -430,7 +464,3 @@ def _driver_of(state: State, record: JobRecord) -> DriverSpec | None:
         return state.driver_specs.load(record.id)
     except (ValueError, KeyError, WscError) as error:
         raise ClusterError(f"What driver {record.id} runs cannot be read: {error}.") from error
-
-
-def _is_final(phase: str | None) -> bool:
-    return phase in ("SUCCEEDED", "FAILED", "CANCELLED")

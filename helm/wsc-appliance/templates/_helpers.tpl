@@ -38,6 +38,11 @@ app.kubernetes.io/component: job
 {{- end -}}
 {{- end -}}
 
+{{- /* Of the pods of jobs, in every namespace that they are in; it has no rights. */}}
+{{- define "wsc-appliance.podAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ include "wsc-appliance.fullname" . }}-pods{{ else }}default{{ end -}}
+{{- end -}}
+
 {{- define "wsc-appliance.image" -}}
 {{- printf "%s:%s" .Values.image.repository (include "wsc-appliance.tag" (.Values.image.tag | default .Chart.AppVersion)) -}}
 {{- end -}}

@@ -142,7 +142,7 @@ def _taken(resource: dict[str, Any]) -> dict[str, Any]:
     """Return what the controller says of an object that it has taken over."""
     import appliance.management.kubernetes.wsjob_objects as objects
 
-    taken: dict[str, Any] = objects._taken(resource)
+    taken: dict[str, Any] = objects.taken(resource)
     return taken
 
 

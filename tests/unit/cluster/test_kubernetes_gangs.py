@@ -1,6 +1,5 @@
 """What is done for a gang follows from what is seen of it, and from nothing else."""
 
-import base64
 import datetime as dt
 import json
 from dataclasses import replace
@@ -13,10 +12,9 @@ from hypothesis import strategies as st
 
 from appliance.cluster.kubernetes import gangs, manifests
 from appliance.cluster.kubernetes.gangs import Progress, Seen
-from appliance.cluster.kubernetes.object_kinds import CONFIG_MAP, POD, SECRET, SERVICE_ACCOUNT
+from appliance.cluster.kubernetes.object_kinds import POD, job_label, name_of
 from appliance.cluster.kubernetes.options import UserVolume
-from appliance.core.errors import ClusterError
-from appliance.core.ids import Role
+from appliance.core.ids import JobId, Role
 from appliance.core.pods.end_cause import EndCause
 from appliance.core.pods.pod_options import DriverPodOptions, PodOptions
 from appliance.core.pods.pod_spec import PodSpec
@@ -33,22 +31,31 @@ def options(tmp_path):
     return make_options(tmp_path)
 
 
+def record_of(directory, specs, options, **changes):
+    return manifests.gang(specs, OWNER, options, directory / "gangs", launched_at=NOW, **changes)
+
+
 @pytest.fixture
 def record(tmp_path, options):
-    body = manifests.gang_record(make_gang(tmp_path), OWNER, options)
-    created = {"uid": "u-1", "creationTimestamp": NOW.isoformat()}
-    return {**body, "metadata": {**body["metadata"], **created}}
+    return record_of(tmp_path, make_gang(tmp_path), options)
 
 
-def gang_of(record, *, launched=True, started=False, stop=""):
-    data = dict(record["data"])
-    if started:
-        data["start"] = NOW.isoformat()
-    annotations = {manifests.STOP_ANNOTATION: stop}
-    if launched:
-        annotations[manifests.LAUNCH_ANNOTATION] = NOW.isoformat()
-    metadata = {**record["metadata"], "annotations": annotations}
-    return gangs.read_record({"metadata": metadata, "data": data})
+STOPS = {"true": Progress.STOPPING, "done": Progress.STOPPED}
+
+
+def gang_of(record, *, started=False, stop=""):
+    begun = Progress.STARTED if started else Progress.PLACING
+    return gangs.Gang(
+        job=JobId(job_label(record[0])),
+        progress=STOPS.get(stop, begun),
+        manifests={name_of(each): each for each in record},
+        launched_at=NOW,
+        started_at=NOW if started else None,
+    )
+
+
+def made_pod(spec, options):
+    return manifests.pod(spec, OWNER, options, Path(options.data_volume.path) / "gangs")
 
 
 def pod(gang, name, *, phase="Pending", node="node-1", code=None, deleting=None, reason=""):
@@ -83,26 +90,9 @@ def test_missing_pods_are_created_until_all_have_a_node(record, options):
     assert decision.look_again_seconds == options.placement_seconds
 
 
-def test_nothing_is_done_for_a_launch_that_is_not_written_down_whole(record, options):
-    gang = gang_of(record, launched=False)
-    assert gang.progress is Progress.BEGUN
-    assert gangs.decide(gang, Seen(pods={}, now=NOW), options) == gangs.Decision()
-
-
 def test_pods_start_once_all_have_a_node(record, options):
     gang = gang_of(record)
     assert gangs.decide(gang, seen(gang), options).starts
-
-
-def test_each_pod_of_a_started_gang_is_told_once(record, options):
-    gang = gang_of(record, started=True)
-    there = seen(gang, chief_0={"deleting": NOW, "phase": "Running"})
-    told = f"{gang.job}-weight-0"
-    there.pods[told]["metadata"]["annotations"] = {manifests.START_ANNOTATION: "now"}
-    names = {name for name, _ in gangs.decide(gang, there, options).tells_start}
-    assert names == set(gang.manifests) - {told, f"{gang.job}-chief-0"}
-    placing = gang_of(record)
-    assert gangs.decide(placing, seen(placing), options).tells_start == ()
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -116,9 +106,7 @@ def test_a_pod_that_ends_before_the_start_has_failed(record, options, code):
 @pytest.fixture
 def gated(tmp_path, options):
     """A gang as it is on a server with gates: the second chief waits for the first of each role."""
-    body = manifests.gang_record(make_gang(tmp_path), OWNER, options, has_gates=True)
-    created = {"uid": "u-1", "creationTimestamp": NOW.isoformat()}
-    return gang_of({**body, "metadata": {**body["metadata"], **created}})
+    return gang_of(record_of(tmp_path, make_gang(tmp_path), options, has_gates=True))
 
 
 def test_only_the_first_pod_of_each_role_looks_for_a_node_at_once(gated):
@@ -267,32 +255,77 @@ def test_pods_start_only_together_and_are_created_only_before(record_of_law, dat
     if decision.deletes:
         assert gang.progress is Progress.STOPPING
     if decision.is_stopped:
-        assert gang.progress is Progress.STOPPED or not pods
+        left = [each for each in pods.values() if not gangs.is_ended(each)]
+        assert gang.progress is Progress.STOPPED or not left
 
 
 @pytest.fixture(scope="module")
 def record_of_law(tmp_path_factory):
     directory = tmp_path_factory.mktemp("law")
     options = make_options(directory)
-    body = manifests.gang_record(make_gang(directory), OWNER, options)
-    created = {"uid": "u-1", "creationTimestamp": NOW.isoformat()}
-    return {**body, "metadata": {**body["metadata"], **created}}, options
+    return record_of(directory, make_gang(directory), options), options
 
 
-def test_a_gang_too_large_for_one_object_is_refused(tmp_path, options):
-    members = [(Role.CHIEF, index) for index in range(600)]
-    with pytest.raises(ClusterError, match=r"600 pods of job .* bytes to describe"):
-        manifests.gang_record(make_gang(tmp_path, members=members), OWNER, options)
+def one_pod(tmp_path, options, **changes):
+    """A gang of one pod, and what there is of it."""
+    gang = gang_of(record_of(tmp_path, make_gang(tmp_path, members=((Role.DRIVER, 0),)), options))
+    return gang, seen(gang, driver_0=changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "starts"),
+    [
+        ({"node": ""}, False),
+        ({}, True),
+        ({"phase": "Running"}, True),
+        ({"phase": "Succeeded", "code": 0}, True),
+        ({"phase": "Failed", "code": 1}, True),
+        ({"phase": "Running", "deleting": NOW}, False),
+    ],
+)
+def test_a_pod_that_is_alone_starts_with_its_node_and_may_have_ended(
+    tmp_path, options, changes, starts
+):
+    gang, there = one_pod(tmp_path, options, **changes)
+    assert gangs.decide(gang, there, options).starts is starts
+
+
+@pytest.mark.parametrize(
+    ("changes", "stopped", "deleted"),
+    [
+        ({"phase": "Running"}, False, True),
+        ({"phase": "Pending", "node": ""}, False, True),
+        ({"phase": "Unknown"}, False, True),
+        ({"phase": "Succeeded", "code": 0}, True, False),
+        ({"phase": "Failed", "code": 1}, True, False),
+        ({"phase": "Failed", "code": 1, "deleting": NOW}, False, False),
+    ],
+)
+def test_a_pod_that_has_ended_stays_for_its_log(tmp_path, options, changes, stopped, deleted):
+    gang, there = one_pod(tmp_path, options, **changes)
+    decision = gangs.decide(replace(gang, progress=Progress.STOPPING), there, options)
+    assert (decision.is_stopped, bool(decision.deletes)) == (stopped, deleted)
+
+
+@pytest.mark.parametrize("deleting", [None, NOW])
+def test_a_pod_of_an_earlier_launch_makes_room(tmp_path, options, deleting):
+    gang, there = one_pod(tmp_path, options, phase="Failed", code=1, deleting=deleting)
+    (old,) = there.pods.values()
+    old["metadata"]["annotations"][manifests.LAUNCH_ANNOTATION] = "earlier"
+    decision = gangs.decide(gang, there, options)
+    assert (decision.starts, decision.exits, decision.creates) == (False, (), [])
+    assert [uid for _, uid, _ in decision.deletes] == ([] if deleting else [old["metadata"]["uid"]])
+    assert gangs.decide(gang, replace(there, pods={}), options).creates
 
 
 def test_a_driver_s_pod_may_ping_and_its_script_finds_the_image_s_client(tmp_path, options):
     (driver,) = make_gang(tmp_path, members=((Role.DRIVER, 0),))
     driver = replace(driver, options=DriverPodOptions(user_uid=1000))
     assert manifests.fitted(driver, options).options_of(DriverPodOptions).path == options.user_path
-    body = manifests.pod(driver, OWNER, options)
+    body = made_pod(driver, options)
     ping = {"name": "net.ipv4.ping_group_range", "value": "0 2147483647"}
     assert body["spec"]["securityContext"]["sysctls"] == [ping]
-    others = [manifests.pod(spec, OWNER, options) for spec in make_gang(tmp_path)]
+    others = [made_pod(spec, options) for spec in make_gang(tmp_path)]
     assert not any("sysctls" in each["spec"]["securityContext"] for each in others)
 
 
@@ -323,7 +356,7 @@ def test_every_pod_asks_for_memory_and_disk_and_its_shared_memory_has_a_limit(tm
     chief = make_gang(tmp_path, members=((Role.CHIEF, 0),))[0]
 
     def made(**resources):
-        body = manifests.pod(chief, OWNER, replace(options, resources={Role.CHIEF: resources}))
+        body = made_pod(chief, replace(options, resources={Role.CHIEF: resources}))
         (shm,) = [each for each in body["spec"]["volumes"] if each["name"] == "shm"]
         return body["spec"]["containers"][0]["resources"], shm["emptyDir"]["sizeLimit"]
 
@@ -349,7 +382,7 @@ def test_what_a_site_wants_of_every_pod_is_in_every_pod(tmp_path, options):
     )
     for spec in make_gang(tmp_path):
         owner = {**OWNER, "apiVersion": "v1", "name": "owner"}
-        body = {"apiVersion": "v1", "kind": "Pod", **manifests.pod(spec, owner, options)}
+        body = {"apiVersion": "v1", "kind": "Pod", **manifests.pod(spec, owner, options, tmp_path)}
         for version in ("1.28", "1.32"):
             kubernetes_validate.validate(body, version, strict=True)
         assert body["metadata"]["labels"]["team"] == "a"
@@ -363,7 +396,7 @@ def test_what_a_site_wants_of_every_pod_is_in_every_pod(tmp_path, options):
 
 def test_no_pod_of_a_job_changes_the_group_of_a_user_s_volume(tmp_path, options):
     for spec in make_gang(tmp_path):
-        security = manifests.pod(spec, OWNER, options)["spec"]["securityContext"]
+        security = made_pod(spec, options)["spec"]["securityContext"]
         assert "fsGroup" not in security
         assert security["supplementalGroups"] == [options.group_id]
 
@@ -371,10 +404,11 @@ def test_no_pod_of_a_job_changes_the_group_of_a_user_s_volume(tmp_path, options)
 def test_a_pod_sees_its_own_job_s_directories_alone(tmp_path, options):
     spec = make_gang(tmp_path)[0]
     options_of = replace(spec.options, compile_root=tmp_path / "compile")
-    body = manifests.pod(replace(spec, options=options_of), OWNER, options)
+    body = made_pod(replace(spec, options=options_of), options)
     mounts = body["spec"]["containers"][0]["volumeMounts"]
     data = {each["subPath"]: each["mountPath"] for each in mounts if each["name"] == "data"}
     assert data == {
+        f"gangs/{spec.job}/pods/coordinator-0": "/etc/wsc",
         f"jobs/{spec.job}": str(spec.work_dir),
         "compile": str(tmp_path / "compile"),
     }
@@ -385,12 +419,12 @@ def test_files_of_management_s_own_go_with_the_specs(tmp_path):
     told = DriverPodOptions(client_config=Path("/data/config_v2"))
     driver = replace(plain, role=Role.DRIVER, options=told)
     assert manifests.files_of([driver, *others]) == {"client_config": Path("/data/config_v2")}
-    secret = manifests.specs_secret([driver, *others], {"client_config": b"{}"}, OWNER)
-    texts = {name: base64.b64decode(text) for name, text in secret["data"].items()}
-    assert texts["client_config"] == b"{}"
-    told = PodSpec.from_json(texts["driver-0"].decode())
+    files = manifests.files_by_member([driver, *others], {"client_config": b"{}"})
+    assert files["driver-0"]["client_config"] == b"{}"
+    told = PodSpec.from_json(files["driver-0"]["spec.json"].decode())
     assert told.options.client_config == Path("/etc/wsc/client_config")
-    assert not hasattr(PodSpec.from_json(texts["chief-0"].decode()).options, "client_config")
+    assert set(files["chief-0"]) == {"spec.json"}
+    assert not hasattr(PodSpec.from_json(files["chief-0"]["spec.json"]).options, "client_config")
 
 
 @pytest.mark.parametrize("version", kubernetes_validate.utils.all_versions()[-3:])
@@ -407,21 +441,16 @@ def test_every_object_is_right_for_recent_kubernetes(tmp_path, version):
     )
     owner = {"apiVersion": "wsc.open-appliance.org/v1", "kind": "WsJob", "name": "a", "uid": "u"}
     gang = make_gang(tmp_path, members=[(role, 0) for role in Role])
-    made = [
-        (SERVICE_ACCOUNT, manifests.service_account(gang[0].job, owner)),
-        (SECRET, manifests.specs_secret(gang, {}, owner)),
-        (CONFIG_MAP, manifests.gang_record(gang, owner, options)),
-        *((POD, manifests.pod(spec, owner, options)) for spec in gang),
-    ]
-    for kind, body in made:
-        full = {"apiVersion": kind.api_version, "kind": kind.name, **body}
+    made = manifests.gang(gang, owner, options, tmp_path / "gangs", launched_at=NOW)
+    for body in made:
+        full = {"apiVersion": POD.api_version, "kind": POD.name, **body}
         kubernetes_validate.validate(json.loads(json.dumps(full)), version, strict=True)
 
 
 def test_nobody_runs_as_root(tmp_path, options):
     for uid in (None, 0):
         spec = replace(make_gang(tmp_path)[0], options=PodOptions(user_uid=uid, user_gid=0))
-        security = manifests.pod(spec, OWNER, options)["spec"]["securityContext"]
+        security = made_pod(spec, options)["spec"]["securityContext"]
         assert security["runAsUser"] == options.default_uid
         assert security["runAsGroup"] == options.group_id
         assert security["runAsNonRoot"]
@@ -438,7 +467,7 @@ def test_nobody_runs_as_root(tmp_path, options):
 def test_a_pod_asks_for_what_its_plan_needs_unless_told_otherwise(tmp_path, changes, memory):
     (chief,) = make_gang(tmp_path, members=((Role.CHIEF, 0),))
     chief = replace(chief, options=replace(chief.options, planned_memory_bytes=(3 << 30) - 1))
-    body = manifests.pod(chief, OWNER, make_options(tmp_path, **changes))
+    body = made_pod(chief, make_options(tmp_path, **changes))
     resources = body["spec"]["containers"][0]["resources"]
     assert resources["requests"]["memory"] == memory
     assert ("memory" in resources["limits"]) == ("resources" in changes)
@@ -446,7 +475,7 @@ def test_a_pod_asks_for_what_its_plan_needs_unless_told_otherwise(tmp_path, chan
 
 def test_memory_of_the_resource_model_is_request_and_limit(tmp_path, options):
     spec = replace(make_gang(tmp_path)[1], options=PodOptions(pod_memory_bytes=123))
-    (container,) = manifests.pod(spec, OWNER, options)["spec"]["containers"]
+    (container,) = made_pod(spec, options)["spec"]["containers"]
     assert container["resources"] == {
         "requests": {"memory": "123", "cpu": "100m", "ephemeral-storage": "256Mi"},
         "limits": {"memory": "123"},
@@ -456,7 +485,7 @@ def test_memory_of_the_resource_model_is_request_and_limit(tmp_path, options):
 def test_a_device_is_request_and_limit(tmp_path):
     options = make_options(tmp_path, resources={Role.CHIEF: {"nvidia.com/gpu": "1"}})
     (spec,) = make_gang(tmp_path, members=[(Role.CHIEF, 0)])
-    (container,) = manifests.pod(spec, OWNER, options)["spec"]["containers"]
+    (container,) = made_pod(spec, options)["spec"]["containers"]
     assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
     assert container["resources"]["requests"]["nvidia.com/gpu"] == "1"
 

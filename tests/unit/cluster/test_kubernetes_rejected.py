@@ -7,6 +7,7 @@ import pytest
 
 from appliance.cluster.kubernetes import gangs, manifests
 from appliance.cluster.kubernetes.api import ApiError
+from appliance.cluster.kubernetes.gang_records import GangRecords
 from appliance.cluster.kubernetes.gangs import Seen
 from tests.support.kube_jobs import make_gang, make_options
 
@@ -16,9 +17,11 @@ OWNER = {"apiVersion": "wsc.open-appliance.org/v1", "kind": "WsJob", "name": "a"
 
 def test_what_the_server_does_not_take_is_what_the_gang_waits_for_and_fails_by(tmp_path):
     options = make_options(tmp_path)
-    record = manifests.gang_record(make_gang(tmp_path), OWNER, options)
-    written = {"annotations": {manifests.LAUNCH_ANNOTATION: NOW.isoformat()}, "uid": "u-1"}
-    gang = gangs.read_record({**record, "metadata": {**record["metadata"], **written}})
+    specs = make_gang(tmp_path)
+    made = manifests.gang(specs, OWNER, options, tmp_path / "gangs", launched_at=NOW)
+    gang = GangRecords(tmp_path / "gangs", options.group_id).write(
+        specs[0].job, made, {}, launched_at=NOW
+    )
     name = f"{gang.job}-chief-1"
     rejected = {name: "exceeded quota: team"}
     waiting = gangs.decide(gang, Seen(pods={}, now=NOW, rejected=rejected), options)

@@ -33,7 +33,7 @@ def true_of(conditions):
         (Phase.SCHEDULED, set()),
         (Phase.INITIALIZING, set()),
         (Phase.RUNNING, {"PodsPlaced", "Running"}),
-        (Phase.SUCCEEDED, {"Complete"}),
+        (Phase.SUCCEEDED, {"PodsPlaced", "Complete"}),
         (Phase.FAILED, {"Failed"}),
         (Phase.CANCELLED, {"Failed"}),
     ],
@@ -61,7 +61,7 @@ def test_a_cancelled_job_says_so_and_a_waiting_one_why():
         (Phase.QUEUED, True, "", {"Queued", "Suspended"}, {"Queued", "Suspended"}),
         (Phase.QUEUED, False, "behind others", {"Queued"}, {"Queued"}),
         (Phase.FAILED, True, "exceeded quota", {"Failed"}, {"Failed"}),
-        (Phase.SUCCEEDED, False, "", {"Complete"}, {"Complete"}),
+        (Phase.SUCCEEDED, False, "", {"PodsPlaced", "Complete"}, {"Complete"}),
     ],
 )
 def test_conditions_say_what_is_and_each_what_is_its_own(phase, held, waits, wanted, told):
@@ -79,14 +79,26 @@ def test_a_condition_keeps_its_time_until_it_changes():
     assert ended["PodsPlaced"]["status"] == "True"
 
 
-def test_an_event_is_for_a_new_phase_or_a_new_reason_to_wait():
-    def news(before, **wanted):
-        return news_of({**WSJOB, "status": before}, wanted)
+@pytest.mark.parametrize(
+    ("before", "wanted", "event"),
+    [
+        ("", ("QUEUED", ""), None),
+        ("QUEUED", ("QUEUED", "behind others"), None),
+        ("QUEUED", ("RUNNING", ""), None),
+        ("QUEUED", ("INITIALIZING", "no node"), ("Waiting", "no node", True)),
+        ("RUNNING", ("RUNNING", "no image"), ("Waiting", "no image", True)),
+        ("RUNNING", ("SUCCEEDED", "done"), None),
+        ("RUNNING", ("FAILED", "x"), ("Failed", "x", True)),
+        ("RUNNING", ("CANCELLED", ""), ("Cancelled", "The job is CANCELLED", True)),
+        ("FAILED", ("FAILED", "y"), None),
+    ],
+)
+def test_an_event_is_for_a_failure_or_for_pods_that_wait(before, wanted, event):
+    resource = {**WSJOB, "status": {"phase": before}}
+    assert news_of(resource, {"phase": wanted[0], "message": wanted[1]}) == event
 
-    assert news({}, phase="QUEUED") == ("Queued", "The job is QUEUED", False)
-    assert news({"phase": "QUEUED"}, phase="QUEUED") is None
-    assert news({"phase": "QUEUED"}, phase="QUEUED", message="x") == ("Waiting", "x", True)
-    assert news({"phase": "RUNNING"}, phase="FAILED", message="x") == ("Failed", "x", True)
+
+def test_an_event_is_of_its_wsjob_and_as_long_as_the_server_takes():
     event = event_of(WSJOB, reason="Failed", message="x" * 2000, is_warning=True, now=NOW)
     assert len(event["message"]) == 1024
     assert event["involvedObject"]["uid"] == "u"

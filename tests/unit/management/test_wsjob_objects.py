@@ -150,4 +150,4 @@ def test_a_finalizer_is_changed_for_the_version_that_was_seen():
     held = wsjob()
     held["metadata"]["finalizers"] = ["other", FINALIZER]
     change = objects.finalizers(held, wanted=False)
-    assert change == {"metadata": {"finalizers": ["other"], "resourceVersion": "7"}}
+    assert change == {"finalizers": ["other"], "resourceVersion": "7"}
