@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).parent
+DASHBOARDS = Path(__file__).parents[2] / "helm/wsc-appliance/files/grafana"
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH, _HEIGHT, _COLUMNS = 8, 7, 24
 
@@ -331,7 +331,7 @@ def documents() -> dict[str, dict]:
 def main() -> None:
     """Write the files."""
     for name, document in documents().items():
-        (HERE / name).write_text(json.dumps(document, indent=1) + "\n")
+        (DASHBOARDS / name).write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

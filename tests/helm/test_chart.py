@@ -14,7 +14,7 @@ from appliance.cluster.kubernetes.options import parse_options
 from appliance.management.access.certificates import AUTHORITY_NAMES
 from appliance.management.cluster.cluster_file import parse_cluster
 from tests.helm.management_values import ADMISSION, PLACEMENT, SESSIONS, TELLING
-from tests.support.helm import CHART, ROOT, Helm, Settings
+from tests.support.helm import CHART, Helm, Settings
 
 VERSIONS = ("1.28", "1.32", all_versions()[-1])
 FOREIGN = {"Certificate", "ServiceMonitor", "PrometheusRule", "TLSRoute"}
@@ -388,14 +388,14 @@ def test_what_grafana_and_prometheus_get_is_what_is_in_the_tree(
     made: dict[str, list[dict[str, Any]]],
 ) -> None:
     (rule,) = of_kind(made["monitoring"], "PrometheusRule")
-    assert rule["spec"] == yaml.safe_load((ROOT / "deploy/prometheus/rules.yml").read_text())
+    assert rule["spec"] == yaml.safe_load((CHART / "files/prometheus/rules.yml").read_text())
     boards = {
         name: json.loads(text)
         for found in of_kind(made["monitoring"], "ConfigMap")
         for name, text in found["data"].items()
         if name.endswith(".json")
     }
-    stored = {p.name: json.loads(p.read_text()) for p in (ROOT / "deploy/grafana").glob("*.json")}
+    stored = {p.name: json.loads(p.read_text()) for p in (CHART / "files/grafana").glob("*.json")}
     assert boards == stored
 
 

@@ -53,7 +53,8 @@ def options(helm: Helm, tmp_path: Path) -> KubernetesOptions:
 
 
 def pods_of(options: KubernetesOptions, directory: Path) -> dict[Role, dict[str, Any]]:
-    return {spec.role: manifests.pod(spec, OWNER, options) for spec in make_gang(directory)}
+    records, gang = directory / "gangs", make_gang(directory)
+    return {spec.role: manifests.pod(spec, OWNER, options, records) for spec in gang}
 
 
 def test_a_role_adds_to_what_every_pod_has_and_replaces_what_can_be_but_one(

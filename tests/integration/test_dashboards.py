@@ -17,7 +17,7 @@ from tests.support.appliance_process import running_appliance, wait_for
 from tests.support.ports import free_port
 from tests.support.rest import rest_client
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+FILES = Path(__file__).parents[2] / "helm/wsc-appliance/files"
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("prometheus") and shutil.which("promtool")),
@@ -98,11 +98,11 @@ def report(appliance, job: str, number: int) -> None:
 
 def test_the_dashboards_are_what_their_generator_writes():
     for name, document in documents().items():
-        assert json.loads((DEPLOY / "grafana" / name).read_text()) == document, name
+        assert json.loads((FILES / "grafana" / name).read_text()) == document, name
 
 
 def test_the_alert_rules_are_valid():
-    rules = DEPLOY / "prometheus" / "rules.yml"
+    rules = FILES / "prometheus" / "rules.yml"
     checked = subprocess.run(
         ["promtool", "check", "rules", str(rules)], capture_output=True, text=True, check=False
     )

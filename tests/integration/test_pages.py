@@ -184,5 +184,5 @@ def test_prometheus_takes_the_page_s_configuration(tmp_path):
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     (job,) = yaml.safe_load(path.read_text())["scrape_configs"]
-    rules = (ROOT / "deploy" / "prometheus" / "rules.yml").read_text()
+    rules = (ROOT / "helm/wsc-appliance/files/prometheus/rules.yml").read_text()
     assert f'job="{job["job_name"]}"' in rules

@@ -27,6 +27,7 @@ DELETED = "it was deleted, and not by the appliance"
 _IS_ERROR = re.compile(r"[\w.]+")
 """The name of an error's class, which begins the last line of a traceback."""
 
+_GATED = "SchedulingGated"
 _MAX_WORDS = 240
 _PREEMPTED = "the scheduler has preempted it for a more urgent pod"
 _DISRUPTIONS = {
@@ -109,6 +110,8 @@ def unstarted(pod: Resource, *, seconds: float) -> End:
 def why_unplaced(pod: Resource | None) -> str:
     """Return what the scheduler says of a pod that has no node; empty if it says nothing."""
     scheduled = {} if pod is None else _condition(pod, "PodScheduled")
+    if scheduled.get("reason") == _GATED:  # by us, and it may be so no more
+        return ""
     return _words(scheduled.get("message", "")) if scheduled.get("status") != "True" else ""
 
 

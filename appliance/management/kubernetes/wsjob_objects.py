@@ -175,7 +175,11 @@ def read_request(resource: Resource) -> Request:
             f"Job {name_of(resource)} does not say whom it runs as.",
             hint="Set spec.user to uid, gid and name.",
         )
-    driver = spec["driver"]
+    if not (driver := spec.get("driver")):
+        raise UserError(
+            f"Job {name_of(resource)} does not say what it runs.",
+            hint="Set spec.driver to command and workingDir, as in examples/wsjob.yaml.",
+        )
     restart = driver.get("restart") or {}
     return Request(
         spec=DriverSpec(

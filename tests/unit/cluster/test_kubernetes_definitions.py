@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 
 from appliance.cluster.kubernetes.crds import read_definitions, read_rules, with_rules
 from appliance.core.errors import UserError
-from appliance.management.kubernetes.wsjob_objects import FIXED_FIELDS, read_requested_edit
+from appliance.management.kubernetes.wsjob_objects import (
+    FIXED_FIELDS,
+    read_request,
+    read_requested_edit,
+)
 from tests.support.helm import CHART
 
 WSJOBS = "wsjobs.wsc.open-appliance.org"
@@ -46,11 +50,44 @@ CHANGES: dict[str, Any] = {
 
 
 def broken_rules(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
-    """Return the messages of the rules that an edit breaks."""
+    """Return the messages of the rules for edits that an edit breaks."""
     context = {"self": new, "oldSelf": old}
     return [
-        each["message"] for each in RULES[WSJOBS]["spec"] if not cel.evaluate(each["rule"], context)
+        each["message"]
+        for each in RULES[WSJOBS]["spec"]
+        if "oldSelf" in each["rule"] and not cel.evaluate(each["rule"], context)
     ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_whole"),
+    [
+        ({"type": "driver"}, False),
+        ({"type": "driver", "numSystems": 2}, False),
+        (SPEC, True),
+        *(({"type": each}, True) for each in ("compile", "execute", "sdk-compile", "sdk-execute")),
+    ],
+)
+def test_a_driver_without_a_driver_is_refused_by_one_sentence(
+    spec: dict[str, Any], is_whole: bool
+) -> None:
+    broken = [
+        each["message"]
+        for each in RULES[WSJOBS]["spec"]
+        if "oldSelf" not in each["rule"] and not cel.evaluate(each["rule"], {"self": spec})
+    ]
+    assert broken == (
+        [] if is_whole else ["a driver needs spec.driver, with command and workingDir"]
+    )
+    if not is_whole:
+        resource = {
+            "metadata": {"name": "my-run"},
+            "spec": {**spec, "user": {"uid": 7, "name": "a"}},
+        }
+        with pytest.raises(
+            UserError, match=r"Job my-run does not say what it runs\. Set spec\.driver"
+        ):
+            read_request(resource)
 
 
 @pytest.mark.parametrize("name", FIXED_FIELDS)

@@ -144,6 +144,18 @@ def test_what_a_gang_waits_for_is_never_its_own_gate(gated, options):
     assert "no node has accelerator" in end.reason
 
 
+def test_a_gate_that_was_just_taken_away_is_no_reason_to_wait(gated, options):
+    """The scheduler's words stay for a moment."""
+    there = seen(gated, chief_1={"node": ""})
+    late = there.pods[f"{gated.job}-chief-1"]
+    late["spec"].pop("schedulingGates")
+    words = "Scheduling is blocked due to non-empty scheduling gates"
+    late["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": words}
+    ]
+    assert gangs.decide(gated, there, options).waits == ""
+
+
 def test_a_pod_on_its_way_out_has_no_node(record, options):
     gang = gang_of(record)
     decision = gangs.decide(gang, seen(gang, chief_0={"deleting": NOW}), options)

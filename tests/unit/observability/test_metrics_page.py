@@ -15,7 +15,7 @@ from tests.support.metrics_reference import MARK, families, table
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "metrics.md"
-RULES = ROOT / "deploy" / "prometheus" / "rules.yml"
+RULES = ROOT / "helm/wsc-appliance/files/prometheus/rules.yml"
 NAME = re.compile(r"\bwsc_\w+")
 
 
