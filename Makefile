@@ -35,7 +35,7 @@ SEED ?= 2026
 # How many damaged CSL program files `make fuzz` runs.
 PROGRAMS ?= 100000
 
-.PHONY: help setup hooks client releases notebook sdk-client test-csl test-csl-world test-releases test-modelzoo demo test test-all processes check docs lint types layers deps unit unit-all fuzz fuzz-csl attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-starts bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup hooks client releases notebook sdk-client test-csl test-csl-world test-releases test-modelzoo demo test test-all processes check docs lint types layers deps unit unit-all fuzz fuzz-csl attack sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-kubernetes bench-starts bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -225,6 +225,9 @@ bench-starts: $(TOOLS) ## Measure how true expected starts are on simulated jobs
 bench-queue: $(TOOLS) ## Measure the scheduler on simulated queues; fails if a bar is missed
 	status=0; $(PY) -m benchmarks.queue_simulator || status=1; \
 	    $(PY) -m benchmarks.queue_throughput || status=1; exit $$status
+
+bench-kubernetes: $(TOOLS) ## Measure jobs on Kubernetes with a real API server; fails if a bar is missed
+	$(PY) -m benchmarks.kubernetes_jobs
 
 chaos: $(INSTALLED) ## Hurt a whole appliance a thousand times (FAULTS, SEED; hours); fails if a promise was not kept
 	$(PY) -m tests.chaos --faults $(FAULTS) --seed $(SEED)

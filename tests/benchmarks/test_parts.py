@@ -15,6 +15,7 @@ from benchmarks import engine_bars
 from benchmarks.engine_bars import Part
 from tests.benchmarks.promises import broken_promises
 from tests.support.client import client_venv
+from tests.support.kube_server import reason_to_skip
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
@@ -26,6 +27,7 @@ OTHERS = {
     "queue_simulator": ("--jobs", "300", "--queued", "300", "--processes", "1"),
     "expected_starts": ("--jobs", "40", "--seeds", "1", "--processes", "1"),
     "queue_throughput": ("--jobs", "20", "--queued", "5000", "--no-slurm"),
+    "kubernetes_jobs": ("--small",),
 }
 """What is no part of `engine_bars`, with its arguments."""
 ELSEWHERE = {
@@ -47,6 +49,8 @@ def test_every_benchmark_measures_what_it_promises(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert client_venv()  # which traces the models
+    if name == "kubernetes_jobs" and (reason := reason_to_skip()):
+        pytest.skip(reason)
     broken = broken_promises(PARTS[name], capsys)
     if not MAY_MAKE_NAMESPACES:
         broken = [line for line in broken if not line.startswith("network_namespaces_")]
