@@ -82,8 +82,8 @@ def test_the_admission_policy_lets_nobody_create_jobs_of_others(
         if not cel.evaluate(each["expression"], context)
     ]
     assert any(refusal in each for each in broken) if refusal else not broken, broken
-    for account in ("wsc-wsc-appliance", "wsc-wsc-appliance-end-jobs"):
-        name = f"system:serviceaccount:wafer:{account}"
+    for account in ("", "-end-jobs", "-test"):
+        name = f"system:serviceaccount:wafer:wsc-wsc-appliance{account}"
         context["request"] = {"userInfo": {"username": name}}
         assert cel.evaluate(condition["expression"], context) is False
 

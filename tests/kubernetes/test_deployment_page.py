@@ -43,7 +43,7 @@ from tests.support.fake_kueue import (
 )
 from tests.support.fake_nodes import NODE, ROOT, FakeNodes
 from tests.support.kube_appliance import KubeAppliance
-from tests.support.kube_server import TOOLS
+from tests.support.kube_server import ADMIN_TOKEN, TOOLS
 from tests.support.pages import Terminal, block_of, commands_of
 from tests.support.played_controllers import CLAIM, PlayedControllers
 from tests.support.played_pods import PlayedPods
@@ -133,7 +133,11 @@ def played(cluster, appliance, home):
         JobRunner(cluster, "wafer", home / "jobs").running() as hooks,
         kubelets[0],
         kubelets[1],
-        PlayedPods(admins[0], lambda: helm_test_words(appliance)) as pods,
+        PlayedPods(
+            admins[0],
+            lambda: helm_test_words(appliance),
+            cluster.write_kubeconfig(home / "in-wafer", ADMIN_TOKEN, "wafer"),
+        ) as pods,
         PlayedControllers(
             *(cluster, "wafer", "team-research", appliance, home / "kubeconfig"),
             name=NAME,
@@ -146,10 +150,10 @@ def played(cluster, appliance, home):
 def helm_test_words(appliance):
     """Return what the program of `helm test` has to say otherwise here."""
     (authority,) = appliance.data_dir.rglob("ca.pem")
-    ports = {9000: appliance.public_port, 9001: appliance.rest_port}
     return {
-        '"/etc/wsc/tls/ca.crt"': repr(str(authority)),
-        f'"https://{NAME}:%d/healthz" % port': f'"https://localhost:%d/healthz" % {ports}[port]',
+        "/etc/wsc/tls/ca.crt": str(authority),
+        f"{NAME}:9000/": f"localhost:{appliance.public_port}/",
+        f"{NAME}:9001/": f"localhost:{appliance.rest_port}/",
     }
 
 

@@ -85,7 +85,7 @@ def play_hook(admin, kube, directory):
     hook = admin.find(JOB, f"{NAME}-end-jobs")
     pod = hook["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    assert container["command"] == ["python", "-m", "appliance.cluster.kubernetes.uninstall"]
+    assert container["command"] == ["python", "-m", "appliance.cluster.kubernetes.hooks.uninstall"]
     token = account_token(admin, pod["serviceAccountName"])
     config = kube.write_kubeconfig(directory / "hook", token, admin.namespace)
     words = [sys.executable, *container["command"][1:], *container["args"]]

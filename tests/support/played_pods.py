@@ -1,12 +1,15 @@
 """A kubelet for pods that are not a job's, played: the user's, and the one of `helm test`."""
 
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 from appliance.cluster.kubernetes.object_kinds import JOB_LABEL, POD, name_of
 from appliance.core.errors import ClusterError
 
+ROOT = Path(__file__).parents[2]
 _POLL_SECONDS = 0.5
 
 
@@ -16,10 +19,11 @@ class PlayedPods:
     Args:
         admin: The cluster, as its administrator, in the namespace of the pods.
         written_here: What the program of a test says otherwise on this machine, and how.
+        kubeconfig: By which that program finds the cluster.
     """
 
-    def __init__(self, admin, written_here):
-        self._admin, self._written_here = admin, written_here
+    def __init__(self, admin, written_here, kubeconfig):
+        self._admin, self._written_here, self._kubeconfig = admin, written_here, kubeconfig
         self.output: list[str] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -53,17 +57,19 @@ class PlayedPods:
 
     def _test(self, pod):
         (container,) = pod["spec"]["containers"]
-        assert container["command"] == ["python", "-c"]
-        (program,) = container["args"]
+        python, *words = [*container["command"], *container["args"]]
+        assert python == "python"
         for text, instead in self._written_here().items():
-            assert text in program, f"{text} is not in {program}"
-            program = program.replace(text, instead)
+            assert any(text in word for word in words), f"{text} is not in {words}"
+            words = [word.replace(text, instead) for word in words]
         done = subprocess.run(
-            [sys.executable, "-c", program],
+            [sys.executable, *words],
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=280,
+            cwd=ROOT,
+            env={**os.environ, "KUBECONFIG": str(self._kubeconfig)},
         )
         self.output.append(done.stdout + done.stderr)
         return "Succeeded" if done.returncode == 0 else "Failed"

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.cluster.kubernetes.crds import read_definitions, read_rules, with_rules
+from appliance.cluster.kubernetes.hooks.crds import read_definitions, read_rules, with_rules
 from appliance.core.errors import UserError
 from appliance.management.kubernetes.wsjob_objects import (
     FIXED_FIELDS,

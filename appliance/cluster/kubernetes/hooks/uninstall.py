@@ -1,4 +1,4 @@
-"""`python -m appliance.cluster.kubernetes.uninstall`: ends all jobs and management before removal.
+"""`python -m appliance.cluster.kubernetes.hooks.uninstall`: ends all jobs and management before removal.
 
 The chart runs it before it is uninstalled. Helm deletes management's rights together with its pods,
 so whatever is to be given back is given back before: running jobs end, management is scaled to zero
@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 
 from appliance.cluster.kubernetes.api import ApiServer
+from appliance.cluster.kubernetes.gangs import is_ended
 from appliance.cluster.kubernetes.object_kinds import (
     DEPLOYMENT,
     FINALIZER,
@@ -101,7 +102,7 @@ def clear(apis: Sequence[ApiServer], *, lease: str) -> None:
         for wsjob in api.list(WSJOB)[0]:
             if job_label(wsjob) == name_of(wsjob):
                 api.delete(WSJOB, name_of(wsjob))
-        for pod in api.list(POD, JOB_LABEL)[0]:  # which hold the claims that they mount
+        for pod in filter(is_ended, api.list(POD, JOB_LABEL)[0]):  # they hold what they mount
             api.delete(POD, name_of(pod))
     own.delete(LEASE, lease)
 
@@ -122,7 +123,7 @@ def _holder(api: ApiServer, lease: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m appliance.cluster.kubernetes.uninstall")
+    parser = argparse.ArgumentParser(prog="python -m appliance.cluster.kubernetes.hooks.uninstall")
     parser.add_argument("--patience-seconds", type=float, default=60.0, help="for each wait")
     parser.add_argument("--deployment", required=True, help="management's")
     parser.add_argument("--lease", required=True, help="of the management that leads")

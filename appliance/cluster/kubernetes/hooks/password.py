@@ -1,4 +1,4 @@
-"""`python -m appliance.cluster.kubernetes.password`: makes the database's password once.
+"""`python -m appliance.cluster.kubernetes.hooks.password`: makes the database's password once.
 
 The chart runs it before it is installed or upgraded. The password belongs to the database's volume,
 which outlives the release, so it is no object of the release: an upgrade, a removal and a second
@@ -47,7 +47,7 @@ def keep_password(api: ApiServer, secret: str, labels: Mapping[str, str]) -> boo
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m appliance.cluster.kubernetes.password")
+    parser = argparse.ArgumentParser(prog="python -m appliance.cluster.kubernetes.hooks.password")
     parser.add_argument("--secret", required=True, help="name of the Secret")
     parser.add_argument("--label", action="append", default=[], help="NAME=VALUE, repeatable")
     parser.add_argument("--namespace", default="", help="where; empty for our own")

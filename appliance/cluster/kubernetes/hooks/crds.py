@@ -1,4 +1,4 @@
-"""`python -m appliance.cluster.kubernetes.crds DIRECTORY`: brings the appliance's kinds up to date.
+"""`python -m appliance.cluster.kubernetes.hooks.crds DIRECTORY`: updates the appliance's kinds.
 
 Helm installs what is in a chart's `crds` once and never again. So the chart runs this before it is
 installed, upgraded or rolled back: it creates or changes the definitions in a directory, and adds
@@ -103,7 +103,7 @@ def _parsed(path: Path) -> Mapping[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m appliance.cluster.kubernetes.crds")
+    parser = argparse.ArgumentParser(prog="python -m appliance.cluster.kubernetes.hooks.crds")
     parser.add_argument("directory", type=Path, help="where the definitions are")
     arguments = parser.parse_args(argv)
     configure_logging(as_json=True, level=logging.INFO, stream=sys.stderr)

@@ -1,0 +1,1 @@
+"""What the chart runs beside management: before changes of a release, and as its test."""

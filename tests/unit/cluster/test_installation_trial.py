@@ -1,0 +1,55 @@
+"""What `helm test` finds out, and what it says is wrong."""
+
+import pytest
+
+from appliance.cluster.kubernetes.hooks.trial import run_driver, unanswered
+from appliance.core.clock import SystemClock
+from appliance.core.errors import ClusterError
+from tests.support.ports import free_port
+
+
+class Cluster:
+    """An API server with one wsjob, whose status somebody has written."""
+
+    def __init__(self, status):
+        self._status = status
+        self.names = []
+
+    def create(self, kind, body):
+        assert body["spec"]["driver"]["command"][0] == "python"
+        self.names.append(body["metadata"]["name"])
+
+    def find(self, kind, name):
+        return {"status": self._status} if name in self.names else None
+
+    def delete(self, kind, name):
+        self.names.remove(name)
+
+
+def test_a_driver_that_ends_well_leaves_nothing():
+    cluster = Cluster({"phase": "SUCCEEDED", "message": "exit code 0"})
+    told = list(run_driver(cluster, "trial", SystemClock(), patience_seconds=0))
+    assert told == ["wsjob trial: SUCCEEDED exit code 0"]
+    assert cluster.names == []
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ({"phase": "FAILED", "message": "no such image"}, "is FAILED: no such image"),
+        ({"phase": "FAILED"}, "is FAILED: see `kubectl describe wsjob`"),
+        ({"phase": "QUEUED", "message": "no node"}, "is QUEUED after -1 seconds: no node"),
+        ({}, "is not seen after -1 seconds: no controller has looked at it"),
+    ],
+)
+def test_one_that_does_not_says_why_and_stays(status, words):
+    cluster = Cluster(status)
+    with pytest.raises(ClusterError) as failed:
+        list(run_driver(cluster, "trial", SystemClock(), patience_seconds=-1.0))
+    assert f"The wsjob trial {words}" in str(failed.value)
+    assert cluster.names == ["trial"]
+
+
+def test_a_port_that_does_not_answer_is_named(tmp_path):
+    url = f"https://localhost:{free_port()}/healthz"
+    assert unanswered(url, tmp_path / "missing").startswith(f"{url} does not answer: ")
