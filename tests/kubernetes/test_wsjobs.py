@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from appliance.cluster.kubernetes.api import ApiError
-from appliance.cluster.kubernetes.object_kinds import EVENT, FINALIZER, WSCSYSTEM, WSJOB
 from appliance.cluster.kubernetes.hooks.uninstall import end_jobs
+from appliance.cluster.kubernetes.object_kinds import EVENT, FINALIZER, WSCSYSTEM, WSJOB
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import User

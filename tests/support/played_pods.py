@@ -72,4 +72,5 @@ class PlayedPods:
             env={**os.environ, "KUBECONFIG": str(self._kubeconfig)},
         )
         self.output.append(done.stdout + done.stderr)
+        print(self.output[-1])
         return "Succeeded" if done.returncode == 0 else "Failed"

@@ -315,6 +315,25 @@ def label_changes(
     return _merge(present, {**ours, **tags_of(job.labels)})
 
 
+def metadata_changes(
+    job: JobRecord, resource: Resource, labels: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what is to be merged into a wsjob's metadata: labels, and the finalizer while it runs.
+
+    Args:
+        job: The job.
+        resource: The wsjob as it is.
+        labels: Labels of all that the appliance makes.
+    """
+    metadata: dict[str, Any] = {}
+    if changed := label_changes(job, resource, labels):
+        metadata["labels"] = changed
+    is_held, is_over = has_finalizer(resource), job.phase.is_terminal
+    if is_held == is_over and (is_held or not is_being_deleted(resource)):
+        metadata |= finalizers(resource, wanted=not is_over)
+    return metadata
+
+
 def kept_seconds(resource: Resource, default: float) -> float | None:
     """Return for how long a wsjob is kept after its job's end; None for ever.
 

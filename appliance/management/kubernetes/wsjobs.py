@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.informer import Informer
@@ -43,9 +42,6 @@ ENTRY_POINT = "kubernetes"
 
 _SYNC_SECONDS = 60.0
 _RESYNC_SECONDS = 60.0
-_SETTLE_SECONDS = 1.0
-"""For so long news of a job wait for others that the same request shows; its end does not."""
-
 _EVERYTHING = ""
 """Name in the work queue that stands for all jobs."""
 
@@ -106,7 +102,6 @@ class WsJobs:
         self._work = WorkQueue(clock)
         self._names: dict[JobId, str] = {}
         self._taken: dict[JobId, objects.Taken] = {}
-        self._news_since: dict[JobId, float] = {}
         self._waiting: dict[JobId, User] = {}
         self._lock = threading.Lock()
         self._informer = Informer(api, WSJOB, "", self._look_at)
@@ -203,7 +198,7 @@ class WsJobs:
 
     def _forget(self, job: JobId) -> None:
         self._taken.pop(job, None)
-        self._news_since.pop(job, None)
+        self._shown.forget(job)
         with self._lock:
             self._names.pop(job, None)
 
@@ -245,7 +240,7 @@ class WsJobs:
         if not objects.has_finalizer(resource):
             labels = {**self._labels, **labels_of(job), **objects.tags_of(request.labels)}
             metadata = {**objects.finalizers(resource, wanted=True), "labels": labels}
-            held = self._change(resource, metadata)
+            held = self._shown.change(resource, metadata)
             if held is None:
                 return
             resource = held
@@ -393,43 +388,10 @@ class WsJobs:
             why_waits=self._kueue.why_waits(record)
             or (wait.reason if wait else services.jobs.pod_waits.get(record.id, "")),
         )
-        if self._awaits_more(record, resource, wanted):
-            return
-        resource = self._shown.write(resource, wanted) or resource
-        self._taken.pop(record.id, None)
-        self._news_since.pop(record.id, None)
-        if metadata := self._metadata_changes(record, resource):
-            self._change(resource, metadata)
-
-    # `Any`: parts of an object.
-    def _awaits_more(
-        self, record: JobRecord, resource: Resource, wanted: Mapping[str, Any]
-    ) -> bool:
-        """Whether what is new of a job is shown a little later, with what follows it."""
-        is_same = not objects.status_changes(resource, wanted)
-        if record.phase.is_terminal or (is_same and not self._metadata_changes(record, resource)):
-            return False
-        now = self._clock.monotonic_seconds()
-        left = self._news_since.setdefault(record.id, now) + _SETTLE_SECONDS - now
-        if left > 0:
+        if left := self._shown.show(record, resource, wanted, labels=self._labels):
             self._work.add_after(record.id, left)
-        return left > 0
-
-    def _metadata_changes(self, record: JobRecord, resource: Resource) -> dict[str, Any]:
-        """Return what an object's labels and finalizers lack, or have too much."""
-        metadata: dict[str, Any] = {}
-        if labels := objects.label_changes(record, resource, self._labels):
-            metadata["labels"] = labels
-        is_held, is_over = objects.has_finalizer(resource), record.phase.is_terminal
-        if is_held == is_over and (is_held or not is_being_deleted(resource)):
-            metadata |= objects.finalizers(resource, wanted=not is_over)
-        return metadata
-
-    def _change(self, resource: Resource, metadata: Mapping[str, Any]) -> Resource | None:
-        changed = self._api.patch(WSJOB, name_of(resource), {"metadata": metadata})
-        if changed is not None:
-            self._informer.take(changed)
-        return changed
+        else:
+            self._taken.pop(record.id, None)
 
     def _expire(self, job: JobId, resource: Resource, ended_at: dt.datetime | None) -> None:
         """Remove the wsjob of a job that has ended, once it has been kept for long enough."""
@@ -445,7 +407,7 @@ class WsJobs:
     def _let_go(self, resource: Resource) -> None:
         """Take our finalizer away, as nothing of the job runs any more."""
         if objects.has_finalizer(resource):
-            self._change(resource, objects.finalizers(resource, wanted=False))
+            self._shown.change(resource, objects.finalizers(resource, wanted=False))
 
     def _somebody(self, record: JobRecord) -> Principal:
         """Return who has edited a wsjob: whoever may edit, and Kubernetes does not say who."""

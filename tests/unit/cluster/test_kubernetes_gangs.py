@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 
 from appliance.cluster.kubernetes import gangs, manifests
 from appliance.cluster.kubernetes.gangs import Progress, Seen
-from appliance.cluster.kubernetes.object_kinds import POD, job_label, name_of
+from appliance.cluster.kubernetes.object_kinds import POD
 from appliance.cluster.kubernetes.options import UserVolume
-from appliance.core.ids import JobId, Role
+from appliance.core.ids import Role
 from appliance.core.pods.end_cause import EndCause
 from appliance.core.pods.pod_options import DriverPodOptions, PodOptions
 from appliance.core.pods.pod_spec import PodSpec
+from tests.support.kube_gangs import NOW, OWNER, gang_of, pod, record_of, seen
 from tests.support.kube_jobs import make_gang, make_options
 
 VERSIONS = ("1.28", "1.32", kubernetes_validate.utils.all_versions()[-1])
-NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-OWNER = {"apiVersion": "wsc.open-appliance.org/v1", "kind": "WsJob", "name": "a", "uid": "u-owner"}
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
@@ -31,55 +30,13 @@ def options(tmp_path):
     return make_options(tmp_path)
 
 
-def record_of(directory, specs, options, **changes):
-    return manifests.gang(specs, OWNER, options, directory / "gangs", launched_at=NOW, **changes)
-
-
 @pytest.fixture
 def record(tmp_path, options):
     return record_of(tmp_path, make_gang(tmp_path), options)
 
 
-STOPS = {"true": Progress.STOPPING, "done": Progress.STOPPED}
-
-
-def gang_of(record, *, started=False, stop=""):
-    begun = Progress.STARTED if started else Progress.PLACING
-    return gangs.Gang(
-        job=JobId(job_label(record[0])),
-        progress=STOPS.get(stop, begun),
-        manifests={name_of(each): each for each in record},
-        launched_at=NOW,
-        started_at=NOW if started else None,
-    )
-
-
 def made_pod(spec, options):
     return manifests.pod(spec, OWNER, options, Path(options.data_volume.path) / "gangs")
-
-
-def pod(gang, name, *, phase="Pending", node="node-1", code=None, deleting=None, reason=""):
-    body = json.loads(json.dumps(gang.manifests[name]))
-    body["metadata"] |= {"uid": f"u-{name}"}
-    if deleting is not None:
-        body["metadata"]["deletionTimestamp"] = deleting.isoformat()
-    body["spec"]["nodeName"] = node
-    body["status"] = {"phase": phase, "reason": reason}
-    if code is not None:
-        ended = {"exitCode": code, "reason": reason or "Error"}
-        body["status"]["containerStatuses"] = [{"state": {"terminated": ended}}]
-    return body
-
-
-def seen(gang, now=NOW, **changes):
-    """All pods of a gang, changed by member as in `chief_0={...}`; None leaves one out."""
-    pods = {}
-    for name in gang.manifests:
-        member = name.removeprefix(f"{gang.job}-").replace("-", "_")
-        fields = changes.get(member, {})
-        if fields is not None:
-            pods[name] = pod(gang, name, **fields)
-    return Seen(pods=pods, now=now)
 
 
 def test_missing_pods_are_created_until_all_have_a_node(record, options):
@@ -276,58 +233,6 @@ def record_of_law(tmp_path_factory):
     directory = tmp_path_factory.mktemp("law")
     options = make_options(directory)
     return record_of(directory, make_gang(directory), options), options
-
-
-def one_pod(tmp_path, options, **changes):
-    """A gang of one pod, and what there is of it."""
-    gang = gang_of(record_of(tmp_path, make_gang(tmp_path, members=((Role.DRIVER, 0),)), options))
-    return gang, seen(gang, driver_0=changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "starts"),
-    [
-        ({"node": ""}, False),
-        ({}, True),
-        ({"phase": "Running"}, True),
-        ({"phase": "Succeeded", "code": 0}, True),
-        ({"phase": "Failed", "code": 1}, True),
-        ({"phase": "Running", "deleting": NOW}, False),
-    ],
-)
-def test_a_pod_that_is_alone_starts_with_its_node_and_may_have_ended(
-    tmp_path, options, changes, starts
-):
-    gang, there = one_pod(tmp_path, options, **changes)
-    assert gangs.decide(gang, there, options).starts is starts
-
-
-@pytest.mark.parametrize(
-    ("changes", "stopped", "deleted"),
-    [
-        ({"phase": "Running"}, False, True),
-        ({"phase": "Pending", "node": ""}, False, True),
-        ({"phase": "Unknown"}, False, True),
-        ({"phase": "Succeeded", "code": 0}, True, False),
-        ({"phase": "Failed", "code": 1}, True, False),
-        ({"phase": "Failed", "code": 1, "deleting": NOW}, False, False),
-    ],
-)
-def test_a_pod_that_has_ended_stays_for_its_log(tmp_path, options, changes, stopped, deleted):
-    gang, there = one_pod(tmp_path, options, **changes)
-    decision = gangs.decide(replace(gang, progress=Progress.STOPPING), there, options)
-    assert (decision.is_stopped, bool(decision.deletes)) == (stopped, deleted)
-
-
-@pytest.mark.parametrize("deleting", [None, NOW])
-def test_a_pod_of_an_earlier_launch_makes_room(tmp_path, options, deleting):
-    gang, there = one_pod(tmp_path, options, phase="Failed", code=1, deleting=deleting)
-    (old,) = there.pods.values()
-    old["metadata"]["annotations"][manifests.LAUNCH_ANNOTATION] = "earlier"
-    decision = gangs.decide(gang, there, options)
-    assert (decision.starts, decision.exits, decision.creates) == (False, (), [])
-    assert [uid for _, uid, _ in decision.deletes] == ([] if deleting else [old["metadata"]["uid"]])
-    assert gangs.decide(gang, replace(there, pods={}), options).creates
 
 
 def test_a_driver_s_pod_may_ping_and_its_script_finds_the_image_s_client(tmp_path, options):

@@ -66,7 +66,8 @@ def run_driver(
             return
         is_late = clock.monotonic_seconds() > deadline
         if phase in _FAILED or is_late:
-            how = f"is {phase} after {patience_seconds:g} seconds" if is_late else f"is {phase}"
+            after = "" if phase in _FAILED else f" after {patience_seconds:g} seconds"
+            how = f"is {phase}{after}"
             raise ClusterError(
                 f"The wsjob {name} {how}: {message or _WHY_NOT[phase == 'not seen']}."
             )

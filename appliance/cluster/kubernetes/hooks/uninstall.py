@@ -1,4 +1,4 @@
-"""`python -m appliance.cluster.kubernetes.hooks.uninstall`: ends all jobs and management before removal.
+"""`python -m appliance.cluster.kubernetes.hooks.uninstall`: ends jobs and management, for removal.
 
 The chart runs it before it is uninstalled. Helm deletes management's rights together with its pods,
 so whatever is to be given back is given back before: running jobs end, management is scaled to zero
