@@ -7,6 +7,8 @@ from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError
 from tests.support.ports import free_port
 
+COMMAND = ["python", "-c", "import cerebras.pytorch"]
+
 
 class Cluster:
     """An API server with one wsjob, whose status somebody has written."""
@@ -16,7 +18,7 @@ class Cluster:
         self.names = []
 
     def create(self, kind, body):
-        assert body["spec"]["driver"]["command"][0] == "python"
+        assert body["spec"]["driver"]["command"] == COMMAND
         self.names.append(body["metadata"]["name"])
 
     def find(self, kind, name):
@@ -28,7 +30,7 @@ class Cluster:
 
 def test_a_driver_that_ends_well_leaves_nothing():
     cluster = Cluster({"phase": "SUCCEEDED", "message": "exit code 0"})
-    told = list(run_driver(cluster, "trial", SystemClock(), patience_seconds=0))
+    told = list(run_driver(cluster, "trial", COMMAND, SystemClock(), patience_seconds=0))
     assert told == ["wsjob trial: SUCCEEDED exit code 0"]
     assert cluster.names == []
 
@@ -45,7 +47,7 @@ def test_a_driver_that_ends_well_leaves_nothing():
 def test_one_that_does_not_says_why_and_stays(status, words):
     cluster = Cluster(status)
     with pytest.raises(ClusterError) as failed:
-        list(run_driver(cluster, "trial", SystemClock(), patience_seconds=-1.0))
+        list(run_driver(cluster, "trial", COMMAND, SystemClock(), patience_seconds=-1.0))
     assert f"The wsjob trial {words}" in str(failed.value)
     assert cluster.names == ["trial"]
 

@@ -41,20 +41,21 @@ def unanswered(url: str, authority: Path) -> str:
 
 
 def run_driver(
-    api: ApiServer, name: str, clock: Clock, *, patience_seconds: float
+    api: ApiServer, name: str, command: Sequence[str], clock: Clock, *, patience_seconds: float
 ) -> Iterator[str]:
     """Submit a driver and wait for its end; yield how it fares, whenever that has changed.
 
     Args:
         api: The Kubernetes API.
         name: The wsjob's.
+        command: What it runs.
         clock: Times the wait.
         patience_seconds: How long it may take.
 
     Raises:
         ClusterError: It has not succeeded.
     """
-    api.create(WSJOB, {"metadata": {"name": name}, "spec": _spec()})
+    api.create(WSJOB, {"metadata": {"name": name}, "spec": _spec(command)})
     pause, deadline, shown = threading.Event(), clock.monotonic_seconds() + patience_seconds, ""
     while True:
         status = _status(api.find(WSJOB, name))
@@ -80,10 +81,10 @@ _WHY_NOT = {
 }
 
 
-def _spec() -> Resource:
+def _spec(command: Sequence[str]) -> Resource:
     return {
         "user": {"uid": _UID, "gid": _UID, "name": "helm-test"},
-        "driver": {"command": ["python", "-c", "import cerebras.pytorch"], "workingDir": "/tmp"},
+        "driver": {"command": list(command), "workingDir": "/tmp"},
     }
 
 
@@ -98,6 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--url", action="append", default=[], help="answers that it is well")
     parser.add_argument("--authority", type=Path, required=True, help="who vouches for these")
     parser.add_argument("--wsjob", default="", help="begin of the name of a driver to run")
+    parser.add_argument("--command", action="append", default=[], help="a word of what it runs")
     parser.add_argument("--namespace", default="", help="where; empty for our own")
     parser.add_argument("--patience-seconds", type=float, default=240.0)
     arguments = parser.parse_args(argv)
@@ -106,7 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         name, patience = f"{arguments.wsjob}-{secrets.token_hex(4)}", arguments.patience_seconds
         try:
             api = ApiServer.connect(arguments.namespace)
-            for told in run_driver(api, name, SystemClock(), patience_seconds=patience):
+            command, clock = arguments.command, SystemClock()
+            for told in run_driver(api, name, command, clock, patience_seconds=patience):
                 print(told, flush=True)  # noqa: T201 - what `helm test --logs` shows
         except ClusterError as error:
             wrong.append(str(error))
