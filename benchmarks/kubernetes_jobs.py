@@ -48,7 +48,8 @@ _SPEC = {
     "driver": {"command": ["true"], "workingDir": "/"},
 }
 _ENDED = "2026-01-01T00:00:00Z"
-_RUNNING, _DONE = {"running": {}}, {"terminated": {"exitCode": 0, "reason": "Completed"}}
+_RUNNING: Resource = {"running": {}}
+_DONE: Resource = {"terminated": {"exitCode": 0, "reason": "Completed"}}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
