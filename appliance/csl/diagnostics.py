@@ -106,6 +106,22 @@ def _distance(a: str, b: str) -> int:
     return row[-1]
 
 
+_FOREIGN_NAMES = {
+    "int": "i32", "short": "i16", "long": "i64", "unsigned": "u32", "char": "u8", "byte": "u8",
+    "float": "f32", "double": "f32", "half": "f16", "float32": "f32", "float16": "f16",
+    **{f"{kind}int{bits}{end}": f"{kind or 'i'}{bits}" for kind in ("", "u")
+       for bits in (8, 16, 32, 64) for end in ("", "_t")},
+    "size_t": "u16", "boolean": "bool", "_Bool": "bool", "string": "comptime_string",
+}  # fmt: skip
+"""Types of other languages, and what CSL calls them."""
+
+
+def other_name(name: str, known: Iterable[str]) -> str:
+    """What to write instead of an unknown name: a type's name here, or the nearest known one."""
+    instead = _FOREIGN_NAMES.get(name)
+    return f"; CSL calls it '{instead}'" if instead else did_you_mean(name, known)
+
+
 REMOVED_BUILTINS = {
     "bind_task": "write '@bind_data_task', '@bind_local_task' or '@bind_control_task'",
     "get_color_id": "write '@get_int'",

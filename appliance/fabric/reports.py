@@ -8,7 +8,7 @@ from appliance.csl.program.operations import uneven_lengths
 from appliance.csl.program.registers import unknown_register
 from appliance.fabric.bytecode import NUM_COLORS, NUM_QUEUES, DsdKind, Fault
 from appliance.fabric.errors import FAULT_HINTS, FAULT_TEXTS, FabricError, Place, Waiting
-from appliance.fabric.idle import idle_code
+from appliance.fabric.idle import idle_code, silent_files
 from appliance.fabric.loading import LoadedProgram
 from appliance.fabric.lowering.classes import LoweredClass
 from appliance.fabric.native.loader import Kernel
@@ -324,6 +324,11 @@ class Inspector:
         senders = self._paths.senders(number, color)
         if not senders:
             return _Need(text, f"; no PE has a route of color {color} that leads here", color)
+        silent = silent_files(self._program, map(self._place, senders), color)
+        if silent:
+            never = f"but nothing in {silent} sends color {color}"
+            remedy = f"; {self._names(senders)} would have to send it, {never}"
+            return _Need(text, remedy, color)
         remedy = f"; {self._names(senders)} would have to send it{self._state_of(senders)}"
         return _Need(text, remedy, color, tuple(map(self._place, senders)))
 

@@ -179,7 +179,7 @@ def test_a_run_that_stalls_says_what_could_not_go_on(
     button = page.get_by_role("button", name="(1, 0)")  # within a row, not within the card
     row = table.get_by_role("row").filter(has=button)
     expect(row).to_contain_text("for a wavelet in input queue 2 (color 0)")
-    expect(row).to_contain_text("PE (2, 0) would have to send it, where nothing runs")
+    expect(row).to_contain_text("PE (2, 0) would have to send it, but nothing in ")
     row.get_by_role("button").click()
     expect(page.get_by_role("region", name="PE (1, 0)")).to_be_visible()
 

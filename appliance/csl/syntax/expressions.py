@@ -4,7 +4,7 @@ from appliance.csl.diagnostics import CslError
 from appliance.csl.syntax import tree
 from appliance.csl.syntax.cursor import Cursor
 from appliance.csl.syntax.literals import LiteralError, float_value, int_value, string_value
-from appliance.csl.syntax.tokens import TokenKind
+from appliance.csl.syntax.tokens import Token, TokenKind
 
 _BINARY = {
     "or": 1,
@@ -17,6 +17,8 @@ _BINARY = {
     **dict.fromkeys(("+", "-"), 8),
     **dict.fromkeys(("*", "/", "%"), 9),
 }
+_DOUBLED = {"&": "'and'", "|": "'or'", "+": "'i += 1'", "-": "'i -= 1'"}
+"""Operators that other languages have twice, and what CSL has."""
 _UNARY = frozenset(("-", "!", "~", "&", "comptime"))
 _ASSIGNMENTS = frozenset(("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="))
 
@@ -35,8 +37,19 @@ class ExpressionParser(Cursor):
                 self.leave()
                 return left
             self.advance()
+            self._check_doubled(token)
             right = self.expression(binding + 1)
             left = tree.Binary(left.start, right.end, token.text, left, right, token.start)
+
+    def _check_doubled(self, token: Token) -> None:
+        """Refuse operators of other languages that are one of CSL twice."""
+        instead = _DOUBLED.get(token.text)
+        is_twice = self.token.text == token.text and self.token.start == token.end
+        # `a --b` is `a - (-b)`, but nothing can follow `a--` of other languages.
+        is_behind = token.text != "-" or self.peek().text in (";", ")")
+        if instead is not None and is_twice and is_behind:
+            text = f"there is no '{2 * token.text}' in CSL; write {instead}"
+            raise self.error(text, token.start, self.token.end)
 
     def unary(self) -> tree.Expression:
         """A prefix operator and its operand."""

@@ -93,6 +93,9 @@ class _Parser(ExpressionParser):
                 break
         self.expect(")")
         attributes = self._attributes()
+        if self.sees("{"):
+            text = f"'{name.text}' has no result type; write 'void' before the '{{'"
+            raise self.error(text, name.start, self.previous_end())
         result = self.type()
         body = None if self.accept(";") else self.block()
         return tree.Function(
@@ -247,6 +250,7 @@ class _Parser(ExpressionParser):
 
     def _for(self, label: str | None = None, *, is_inline: bool = False) -> tree.Statement:
         start = self.expect("for").start
+        self._check_sequence()
         sequence = self._parenthesised()
         self.expect("|")
         item = self._variable()
@@ -254,6 +258,14 @@ class _Parser(ExpressionParser):
         self.expect("|")
         body = self._body()
         return tree.For(start, body.end, label, is_inline, sequence, item, index, body)
+
+    def _check_sequence(self) -> None:
+        """Refuse a loop as C has it."""
+        first, second = self.peek(), self.peek(2)
+        declares = first.text in ("var", "const") and first.kind is TokenKind.KEYWORD
+        if self.sees("(") and (declares or second.text == "="):
+            text = "a 'for' goes over a range or an array; write 'for (@range(u16, n)) |i| { ... }'"
+            raise self.error(text, first.start, second.end)
 
     def _body(self) -> tree.Statement:
         """A block or one statement."""

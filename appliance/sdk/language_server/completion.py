@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from importlib import resources
 
-from appliance.csl import libraries
+from appliance.csl.libraries import library_names
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.values import DIRECTIONS
 from appliance.csl.syntax import tree
@@ -17,7 +16,6 @@ from appliance.sdk.language_server.workspace import ParsedFile, Workspace
 
 _HIDDEN = frozenset(("intrinsic", "host_stream", "control_mask", "type_kind"))
 """For libraries."""
-_INTERNAL = ("kernels", "host_port")
 
 
 class Kind(Enum):
@@ -70,19 +68,6 @@ def completion(workspace: Workspace, path: str, offset: int) -> list[Entry]:
     if before.endswith("."):
         return list(_members(workspace, path, tokens, len(before) - 1))
     return [*_visible(file, offset), *_predefined()]
-
-
-def library_names() -> list[str]:
-    """Return the names of libraries, as programs import them."""
-    root = resources.files(libraries)
-    found: list[str] = []
-    for each in root.iterdir():
-        if each.name.endswith(".csl"):
-            found.append(each.name.removesuffix(".csl"))
-        elif each.is_dir() and each.name not in _INTERNAL:
-            inner = (file.name for file in each.iterdir() if file.name.endswith(".csl"))
-            found += [f"{each.name}/{name.removesuffix('.csl')}" for name in inner]
-    return sorted(found)
 
 
 def _is_in_string(tokens: list[Token], file: ParsedFile, offset: int) -> bool:

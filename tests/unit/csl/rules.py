@@ -91,7 +91,7 @@ RULES = (
     Rule("grammar.packed", "Structs and unions can be packed.", _GRAMMAR, _NO_GRAMMAR, "expected 'struct' or 'union' after 'packed'"),
     Rule("grammar.precedence", "Bit operators bind tighter than comparisons.", "test_grammar.test_operators_bind_as_documented", _NO_SUMS, "'&' does not apply to 'f32'"),
     Rule("grammar.boolean", "`and`, `or` and `!` take bools.", _D_CODE, _D_CODE, "'and' needs bools, got 'u16'"),
-    Rule("grammar.no_increment", "There is no `++`.", _CODE, _CODE, "expected an expression, found '+'"),
+    Rule("grammar.no_increment", "There is no `++`.", _CODE, _CODE, "there is no '++' in CSL; write 'i += 1'"),
     Rule("grammar.no_defer", "There is no `defer`.", _CODE, _CODE, "expected ';' after this"),
     Rule("grammar.no_slices", "There are no slices, and no ranges in a switch.", _CODE, _CODE, "expected a member's name, found '.'"),
     Rule("grammar.no_optionals", "There are no optional types.", _TOP, _TOP, "expected an expression, found character '?'"),

@@ -15,8 +15,8 @@ from tests.support.csl_rules import check_at_the_top, check_in_code
 
 IN_CODE = [
     # What other languages have and CSL has not.
-    ("x += 1;", "x+$$+;", "expected an expression, found '+'"),
-    ("ok = ok and ok;", "ok = ok $$&& ok;", "'&' needs two values of one type"),
+    ("x += 1;", "x$$++;", "there is no '++' in CSL; write 'i += 1'"),
+    ("ok = ok and ok;", "ok = ok $$&& ok;", "there is no '&&' in CSL; write 'and'"),
     ("x = a[1];", "const z = a[0.$$.2];", "expected a member's name, found '.'"),
     ("x = 1;", "defe$$r x = 1;", "expected ';' after this"),
     ("const t = .{ 1, 2 }; x = t[0];", "const t = .{ 1, 2 }; x = t.$$0;", "expected a member's name, found '0'"),

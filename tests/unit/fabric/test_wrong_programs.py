@@ -213,9 +213,18 @@ def test_who_waits_for_each_other_is_told_as_a_circle() -> None:
 
 
 def test_a_sender_that_has_nothing_more_to_do_is_named() -> None:
-    error = failure(on(IDLE, TAKE, IDLE), *WEST_TO_EAST)
+    error = failure(
+        on(f"if (v[0] > 9.0) {{ {SEND} }} else {{ {IDLE} }}", TAKE, IDLE), *WEST_TO_EAST
+    )
     (entry,) = report(error).waiting
     assert "PE (0, 0) would have to send it, where nothing runs" in entry.what
+    assert "circle" not in str(error)
+
+
+def test_a_sender_whose_code_never_sends_the_color_is_told_so() -> None:
+    error = failure(on(IDLE, TAKE, IDLE), *WEST_TO_EAST)
+    (entry,) = report(error).waiting
+    assert "PE (0, 0) would have to send it, but nothing in pe.csl sends color 1" in entry.what
     assert "circle" not in str(error)
 
 

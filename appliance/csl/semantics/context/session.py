@@ -9,8 +9,9 @@ from appliance.csl.diagnostics import (
     Note,
     Severity,
     TooManyErrorsError,
+    did_you_mean,
 )
-from appliance.csl.libraries import library_source
+from appliance.csl.libraries import library_names, library_source
 from appliance.csl.options import CompileOptions, SourceLoader
 from appliance.csl.program.types import Position
 from appliance.csl.semantics.values.types import FloatType, Type, half_type
@@ -145,7 +146,9 @@ class Session:
         if path.startswith("<"):
             instead = REMOVED_LIBRARIES.get(path)
             more = f": it is of an earlier release of the SDK; {instead}" if instead else ""
-            return f"there is no library '{path}'{more}"
+            near = did_you_mean(path[1:-1], library_names()).replace("'", "'<", 1)
+            near = near.replace("'?", ">'?")
+            return f"there is no library '{path}'{more or near}"
         looked = self.candidates(path, importer)
         places = f"; looked for {', '.join(looked)}" if len(looked) > 1 else ""
         return f"there is no file '{path}'{places}"

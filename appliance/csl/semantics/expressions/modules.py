@@ -1,6 +1,6 @@
 """Modules: a file with its parameters, whose globals are evaluated when they are needed."""
 
-from appliance.csl.diagnostics import CslError, Note, did_you_mean
+from appliance.csl.diagnostics import CslError, Note, did_you_mean, other_name
 from appliance.csl.semantics.context.frames import Frame, FunctionValue, Scope, World
 from appliance.csl.semantics.context.session import Unit, guard
 from appliance.csl.semantics.expressions.evaluate import coerce, evaluate, type_of_node
@@ -104,8 +104,8 @@ class Module(Scope):
         elif name in ("true", "false"):
             found = Const(t.BOOL, name == "true")
         else:
-            known = [*self.unit.declarations, *frame.locals, *t.NAMED, *DIRECTIONS]
-            frame.fail(node, f"use of undeclared identifier '{name}'{did_you_mean(name, known)}")
+            known = [*self.unit.declarations, *frame.locals, *t.NAMED, *DIRECTIONS, "true", "false"]
+            frame.fail(node, f"use of undeclared identifier '{name}'{other_name(name, known)}")
         self._globals[name] = found
         return found
 

@@ -239,7 +239,11 @@ def _variable(node: tree.Declaration, value: Value, frame: Frame) -> None:
         frame.declare(node.name, Cell(value.type, [Const(value.type, raw)]))
         return
     if t.is_comptime_only(value.type) or value.type is t.VOID:
-        frame.fail(node, f"variable of type '{value.type}' must be comptime-known")
+        text = f"variable of type '{value.type}' must be comptime-known"
+        is_number = value.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT)
+        example = "i16" if value.type is t.COMPTIME_INT else "f32"
+        remedy = f"; give it a type, as in 'var {node.name}: {example}'" if is_number else ""
+        frame.fail(node, text + remedy)
     place = new_variable(value.type, node.name, node, frame)
     store(place, value, node, frame)
     frame.declare(node.name, place)

@@ -6,10 +6,11 @@ from appliance.core.errors import UserError
 from appliance.csl.analysis import analyse_alone
 from appliance.csl.builtins.registry import names_of_builtins
 from appliance.csl.diagnostics import Severity
+from appliance.csl.libraries import library_names
 from appliance.csl.options import CompileOptions
 from appliance.sdk.language_server.builtin_pages import builtin_pages
 from appliance.sdk.language_server.coloring import KINDS, colored
-from appliance.sdk.language_server.completion import completion, library_names
+from appliance.sdk.language_server.completion import completion
 from appliance.sdk.language_server.declarations import named_at
 from appliance.sdk.language_server.hover import hover
 from appliance.sdk.language_server.outline import outline
