@@ -127,6 +127,11 @@ def test_a_pe_shows_its_line_its_tasks_and_its_memory(
     page.keyboard.press("Tab")
     expect(card).to_contain_text("pe.csl:44")
     expect(card).to_contain_text("@fadds(to_west, whole, from_east")
+    hot = page.get_by_role("region", name="Cycles by source line")
+    expect(hot.get_by_role("row").nth(1)).to_contain_text("@fadds(to_west, whole, from_east")
+    total = hot.get_by_role("row").nth(1).inner_text()
+    hot.get_by_role("checkbox", name="PE (2, 1) alone").check()
+    assert hot.get_by_role("row").nth(1).inner_text() != total
     grid(page).focus()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("region", name="PE (3, 1)")).to_be_visible()

@@ -171,7 +171,8 @@ export function barsOf(trace: Trace, pe: number, from: number, to: number, most:
   return bars;
 }
 
-function laneOf(kind: number, thread: number): number {
+/** The track of an event of a task or operation, as `Bar` counts them. */
+export function laneOf(kind: number, thread: number): number {
   if (kind === TASK || kind === TASK_END) return 0;
   return kind === VECTOR || thread === MAIN_THREAD ? 1 : 2 + thread;
 }

@@ -5,6 +5,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import { getBytes, type Problem } from "../api";
 import { Canvas } from "../fabric/Canvas";
+import { LinesCard } from "../fabric/LinesCard";
 import { chromeTrace } from "../fabric/perfetto";
 import { PeCard } from "../fabric/PeCard";
 import { Player } from "../fabric/Player";
@@ -134,6 +135,7 @@ function View({ trace }: { trace: Trace }): JSX.Element {
         <Place trace={trace} selected={selected} onSelect={setSelected} />
       </Card>
       {selected >= 0 && <PeCard trace={trace} state={state} pe={selected} time={time} first={first} last={last} onTime={setTime} />}
+      <LinesCard trace={trace} selected={selected} />
       <Stuck trace={trace} onSelect={setSelected} />
       <p class="quiet small">
         Without a browser: <code>cs_trace svg FILE --cycle {Math.floor(time)}</code>
