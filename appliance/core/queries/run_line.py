@@ -17,6 +17,7 @@ from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import User
 from appliance.core.ids import ARRAY_LABEL, ARRAY_PREFIX, INDEX_LABEL, JobId, WorkflowId
+from appliance.core.integers import MAX_POSITION, find_integer
 from appliance.core.queries.job_filter import JobLine
 
 NAME_LABEL = "name"
@@ -105,7 +106,7 @@ class RunLine:
     def index(self) -> int | None:
         """Its number in its array."""
         text = self.first.labels.get(INDEX_LABEL, "") if self.array else ""
-        return int(text) if text.isdecimal() else None
+        return find_integer(text, MAX_POSITION)
 
     @property
     def deciding(self) -> JobLine:

@@ -221,3 +221,13 @@ def test_what_is_no_commit_is_refused(commit):
 def test_the_word_that_tells_most_of_a_command_is_its_script(state, argv, script):
     submit(state, "wsjob-d", "wflow-a", spec=DriverSpec(argv=argv, work_dir="/"))
     assert state.runs.find("wflow-a").script == script
+
+
+@pytest.mark.parametrize(("index", "found"), [("3", 3), (None, None), ("x", None)])
+def test_a_run_of_an_array_has_the_index_that_its_label_says_if_it_is_one(state, index, found):
+    labels = {"array": "array-a"} | ({"index": index} if index else {})
+    submit(state, "wsjob-d", "wflow-a", spec=SPEC, labels=labels)
+    assert (state.runs.find("wflow-a").array, state.runs.find("wflow-a").index) == (
+        "array-a",
+        found,
+    )
