@@ -123,6 +123,27 @@ def test_who_may_call_sends_no_more_than_the_method_takes(appliance, tokens):
             assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+def test_a_message_is_not_unpacked_beyond_what_the_port_takes(appliance, tokens):
+    """Of 256 MiB that are sent as 256 KiB nothing stays, of who may call and of a stranger."""
+    before = memory_of(appliance)
+    tries = (
+        ("/wsc.v1.Queue/ListQueue", (("auth-token", tokens["ada"]),)),
+        ("/cluster.cluster_mgmt_pb.ClusterManagement/GetServerConfig", ()),
+    )
+    with Peak(appliance) as peak, appliance.connect() as each:
+        for method, metadata in tries:
+            call = each.unary_unary(method, _registered_method=False)
+            with pytest.raises(grpc.RpcError) as refused:
+                call(
+                    bytes(256 * MIB),
+                    metadata=metadata,
+                    timeout=120,
+                    compression=grpc.Compression.Gzip,
+                )
+            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert peak.num_bytes - before < 64 * MIB
+
+
 def test_messages_of_one_caller_are_read_a_few_at_a_time(appliance, tokens):
     """Three hundred as long as the port takes: what is not read yet stays with its sender."""
     method = "/cluster.cluster_mgmt_pb.ClusterManagement/GetJob"
