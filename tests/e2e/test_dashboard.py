@@ -12,10 +12,16 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from protos.cluster.cluster_pb2 import JOB_STATUS_FAILED, CancelJobRequest
 from tests.e2e.conftest import Opener, idle_appliance
-from tests.support.appliance_process import ApplianceProcess, run_command, running_appliance
+from tests.support.appliance_process import (
+    ApplianceProcess,
+    execute_request,
+    run_command,
+    running_appliance,
+)
 from tests.support.ports import free_port
-from tests.support.rest import mint
+from tests.support.rest import mint, rest_client
 
 pytestmark = pytest.mark.browser
 
@@ -364,6 +370,27 @@ def test_sessions_and_systems_are_administered(idle: ApplianceProcess, opener: O
     page.get_by_role("combobox", name="State of systemf0").select_option("drain")
     expect(page.get_by_text("systemf0 is drain.")).to_be_visible()
     assert "drain" in run_csctl(idle, "get", "system", "-o", "json")
+
+
+HOSTILE = "<img src=/x onerror='window.hurt=1'>"
+"""What a page that takes text for HTML runs; the browser would complain of the picture, too."""
+
+
+def test_what_somebody_wrote_is_text_on_every_page(idle: ApplianceProcess, opener: Opener) -> None:
+    user = (("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", HOSTILE))
+    job = idle.cluster.InitExecuteJob(execute_request(2, 1), metadata=user).job_id
+    idle.wait_ready(job)
+    failed = CancelJobRequest(job_id=job, job_status=JOB_STATUS_FAILED, message=HOSTILE)
+    idle.cluster.CancelJobV2(failed, metadata=user)
+    with rest_client(idle) as rest:
+        note = {"state": "drain", "notes": HOSTILE}
+        assert rest.patch("systems/systemf0", json=note).status_code == 200
+        plan = {"systems": ["systemf1"], "seconds": 60, "notes": HOSTILE}
+        assert rest.post("maintenance", json=plan).status_code == 201
+    for path in ("/", f"/jobs/{job}", "/admin"):
+        page = opener(idle.state.rest_url, asks_again=False).open(path)
+        expect(page.locator("main")).to_contain_text("onerror=")
+        assert page.evaluate("window.hurt") is None
 
 
 def run_csctl(appliance: ApplianceProcess, *arguments: str) -> str:

@@ -21,7 +21,7 @@ BODIES: Mapping[str, object] = {
     "POST /api/v1/queue/plan": {"num_systems": 1, "session": "", "priority": 299},
     "POST /api/v1/sessions": {"name": "team", "num_systems": 1},
     "PATCH /api/v1/sessions/{name}": {"is_paused": False, "num_systems": 1},
-    "PATCH /api/v1/systems/{name}": {"state": "up", "note": "x"},
+    "PATCH /api/v1/systems/{name}": {"state": "up", "notes": "x"},
     "POST /api/v1/maintenance": {"systems": ["systemf0"], "seconds": 60, "notes": "x"},
     "POST /api/v1/users": {"name": "bob", "uid": 1234, "gid": 1, "role": "user", "sessions": []},
     "PATCH /api/v1/users/{name}": {"role": "user", "sessions": ["a"], "is_blocked": False},
