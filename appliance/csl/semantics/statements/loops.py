@@ -2,7 +2,7 @@
 
 from appliance.csl.program.code import MEMORY_BYTES
 from appliance.csl.program.operands import Constant, Operand, Register
-from appliance.csl.program.types import POINTER, Scalar
+from appliance.csl.program.types import BOOL, POINTER, Scalar
 from appliance.csl.semantics.context.builder import FunctionBuilder
 from appliance.csl.semantics.context.flow import Exit, Flow
 from appliance.csl.semantics.context.frames import Frame
@@ -221,7 +221,7 @@ def _unrolled(node: tree.For, items, frame: Frame) -> Flow | None:  # type: igno
 
 
 def _range_blocks(node: tree.For, type_: t.RangeType, value: Value, frame: Frame) -> None:
-    start, stop, step = _bounds(value, type_, node, frame)
+    start, stop, step = _bounds(value, type_)
     machine = type_.element.machine
     if not isinstance(machine, Scalar):
         frame.fail(
@@ -232,23 +232,21 @@ def _range_blocks(node: tree.For, type_: t.RangeType, value: Value, frame: Frame
     counter = _Counter(
         frame, node, machine, operand_of(start, node, frame), operand_of(stop, node, frame)
     )
+    by = counter.kept(operand_of(step, node, frame))
+    if machine.is_signed and not isinstance(step, Const):
+        counter.follow_sign(by)
     counter.begin(op)
     is_simple = isinstance(step, Const) and (abs(step.value) == 1 or _stays_inside(value, type_))
     item = Runtime(type_.element, counter.register)
-    counter.run(item, is_simple=is_simple, step=operand_of(step, node, frame), down=down)
+    counter.run(item, is_simple=is_simple, step=by, down=down)
 
 
-def _bounds(
-    value: Value, type_: t.RangeType, node: tree.For, frame: Frame
-) -> tuple[Value, Value, Value]:
+def _bounds(value: Value, type_: t.RangeType) -> tuple[Value, Value, Value]:
     if isinstance(value, Const):
         start, stop, step = (Const(type_.element, bound) for bound in value.value)
         return start, stop, step
     assert isinstance(value, Mixed)
     start_value, stop_value, step_value = value.fields
-    signed = isinstance(type_.element, t.IntType) and type_.element.signed
-    if signed and not isinstance(step_value, Const):
-        frame.fail(node.sequence, "the step of a range of signed numbers must be known")
     return start_value, stop_value, step_value
 
 
@@ -272,7 +270,8 @@ class _Counter:
         self.machine = machine
         self.builder = frame.builder
         self.position = frame.position(node)
-        self.stop = self._kept(stop)
+        self.mask: Register | None = None
+        self.stop = self.kept(stop)
         self.register = self.builder.register(machine, node.item.name)
         self.builder.move(self.register, start, self.position)
         self.done = self.builder.new_block()
@@ -282,7 +281,7 @@ class _Counter:
             self.ordinal = self.builder.register(POINTER, node.index.name)
             self.builder.move(self.ordinal, Constant(POINTER, 0), self.position)
 
-    def _kept(self, operand: Operand) -> Operand:
+    def kept(self, operand: Operand) -> Operand:
         """A bound that the loop's body cannot change."""
         if not isinstance(operand, Register) or not self.builder.names[operand.index]:
             return operand
@@ -290,10 +289,28 @@ class _Counter:
         self.builder.move(copy, operand, self.position)
         return copy
 
+    def follow_sign(self, step: Operand) -> None:
+        """Counts up or down, as the sign of a step says that is computed.
+
+        Where it is negative numbers are compared with all their bits inverted, which reverses
+        their order and keeps their distances.
+        """
+        builder, machine, position = self.builder, self.machine, self.position
+        is_down = builder.binary("lt", machine, step, Constant(machine, 0), position)
+        one = builder.convert(is_down, BOOL, machine, position)
+        self.mask = builder.binary("sub", machine, Constant(machine, 0), one, position)
+
+    def _key(self, operand: Operand) -> Operand:
+        """A number as it is compared."""
+        if self.mask is None:
+            return operand
+        return self.builder.binary("xor", self.machine, operand, self.mask, self.position)
+
     def begin(self, op: str) -> None:
         """Skips the loop if there is nothing to count."""
         self.op = op
-        inside = self.builder.binary(op, self.machine, self.register, self.stop, self.position)
+        here, stop = self._key(self.register), self._key(self.stop)
+        inside = self.builder.binary(op, self.machine, here, stop, self.position)
         self.builder.branch(inside, self.body, self.done, self.position)
         self.builder.go_to(self.body)
 
@@ -339,8 +356,8 @@ class _Counter:
         """Whether the end is more than a step away; asked before counting, which might wrap."""
         unsigned = Scalar("uint", self.machine.bits)
         builder, position = self.builder, self.position
-        here: Operand = self.register
-        first, second = (here, self.stop) if down else (self.stop, here)
+        here, stop = self._key(self.register), self._key(self.stop)
+        first, second = (here, stop) if down else (stop, here)
         distance = builder.binary("sub", self.machine, first, second, position)
         if down and isinstance(step, Constant):
             step = Constant(self.machine, -step.value)
@@ -348,6 +365,9 @@ class _Counter:
         size: Operand = step
         if isinstance(step, Constant):
             size = Constant(unsigned, step.value)
+        elif self.mask is not None:  # Of a negative step, the bits inverted and one added.
+            size = builder.binary("sub", self.machine, self._key(step), self.mask, position)
+            size = builder.convert(size, self.machine, unsigned, position, bitwise=True)
         return builder.binary("gt", unsigned, apart, size, position)
 
 
