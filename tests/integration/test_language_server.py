@@ -1,7 +1,10 @@
 """`csl_lsp` as an editor runs it."""
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from tests.support.csl_editor import at
 from tests.support.language_client import LanguageClient, position
@@ -10,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "csl"
 
 
+@pytest.mark.skipif(find_spec("pygls") is None, reason="the extra 'editors' is not installed")
 def test_an_editor_is_served_from_the_first_letter_to_the_last(tmp_path: Path) -> None:
     """The example's own script tells how it is compiled: nothing is set."""
     for name in ("layout.csl", "pe.csl", "run.sh"):
