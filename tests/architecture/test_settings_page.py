@@ -19,7 +19,7 @@ def test_the_page_of_settings_is_the_generated_one():
 
 
 def test_every_variable_that_a_program_reads_is_in_a_reference():
-    pages = ("settings", "csctl", "sdk", "fabric-traces", "deployment")
+    pages = ("settings", "csctl", "sdk", "fabric-traces", "csl-debugging", "deployment")
     told = "".join((ROOT / "docs" / f"{page}.md").read_text() for page in pages)
     read = {
         node.value
