@@ -11,6 +11,12 @@ from csctl.output.table import Column, render
 
 _DAY_SECONDS = 86_400
 
+
+def _interval(row: EstimateReport) -> str:
+    low, high = row.simulated_samples_per_second_low, row.simulated_samples_per_second_high
+    return f"{figure(low)} to {figure(high)}"
+
+
 _COLUMNS: tuple[Column[EstimateReport], ...] = (
     Column(header="SYSTEMS", cell=lambda row: str(row.systems)),
     Column(header="BATCH", cell=lambda row: str(row.batch_size)),
@@ -20,6 +26,7 @@ _COLUMNS: tuple[Column[EstimateReport], ...] = (
     ),
     Column(header="STEP", cell=lambda row: duration(row.simulated_step_seconds)),
     Column(header="SAMPLES/S", cell=lambda row: figure(row.simulated_samples_per_second)),
+    Column(header="INTERVAL", cell=_interval),
     Column(header="TOKENS/S", cell=lambda row: count(row.simulated_tokens_per_second)),
     Column(header="UTILIZATION", cell=lambda row: percent(row.simulated_utilization)),
     Column(header="BOUND", cell=lambda row: row.bound),
@@ -59,6 +66,7 @@ def estimate_text(estimates: Sequence[EstimateReport], *, is_batch_fixed: bool) 
         f"MemoryX {size(first.memoryx_bytes)}. All times are simulated."
     )
     parts = [head, render((*_COLUMNS, _STRONG if is_batch_fixed else _WEAK), estimates)]
+    parts.append(_trust(estimates))
     if first.expected_loss is not None:
         parts.append(
             f"Expected loss {figure(first.expected_loss)} nats per token, if this compute goes to "
@@ -72,6 +80,21 @@ def estimate_text(estimates: Sequence[EstimateReport], *, is_batch_fixed: bool) 
             f"{figure(first.mup.output_multiplier)}, scores x {figure(first.mup.attention_scale)}."
         )
     return "\n\n".join(parts)
+
+
+def _trust(estimates: Sequence[EstimateReport]) -> str:
+    """Return what the interval means, and what of the estimates was never measured."""
+    outside = dict.fromkeys(each for row in estimates for each in row.outside_of_measured)
+    meaning = (
+        "INTERVAL: samples/s if the model errs as it did for the worst log of a model that it was "
+        "not fitted to (docs/wafer-timing.md)."
+    )
+    if not outside:
+        return meaning
+    return (
+        f"{meaning} Never measured, and therefore twice as wide: {', '.join(outside)}; in "
+        "parentheses what was."
+    )
 
 
 def _filled(row: EstimateReport) -> float:

@@ -21,6 +21,7 @@ from appliance.wafer.planner.scaling_law import (
 )
 from appliance.wafer.planner.transformer import Transformer
 from appliance.wafer.planner.transformer_program import transformer_program
+from appliance.wafer.planner.trust import Trust, trust
 from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION, Calibration
 from appliance.wafer.timing.layer_timing import InputPipeline, StepTiming, step_timing
 from appliance.wafer.timing.pipelined import checked_pipelined_timing, resident_need
@@ -64,6 +65,7 @@ class Estimate:
         machine: Name of the machine.
         execution: How the wafer is used.
         step: The step on the systems asked for.
+        trust: How far its throughput may be trusted.
         tokens_per_second: Of all systems.
         num_parameters: Trainable elements.
         tokens: Training tokens that `days` and `energy_kwh` are for.
@@ -84,6 +86,7 @@ class Estimate:
     machine: str
     execution: Execution
     step: StepTiming
+    trust: Trust
     tokens_per_second: float
     num_parameters: float
     tokens: float
@@ -164,6 +167,7 @@ def estimate(
         machine=machine.name,
         execution=chosen,
         step=step,
+        trust=trust(program, step, machine, chosen),
         tokens_per_second=rate,
         num_parameters=program.num_parameters,
         tokens=total,

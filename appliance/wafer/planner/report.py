@@ -84,6 +84,10 @@ class EstimateReport:
         num_micro_batches: Passes per step.
         simulated_step_seconds: One step.
         simulated_samples_per_second: Of all systems.
+        simulated_samples_per_second_low: Lower end of its interval: had the model erred as it did
+            for the worst log of a model that it was not fitted to.
+        simulated_samples_per_second_high: Its upper end.
+        outside_of_measured: What of this estimate was never measured, and in parentheses what was.
         simulated_tokens_per_second: Of all systems.
         simulated_utilization: Dense multiply-adds done over those possible.
         bound: What limits the step: compute, injection, reduction, update or input.
@@ -114,6 +118,9 @@ class EstimateReport:
     num_micro_batches: int
     simulated_step_seconds: float
     simulated_samples_per_second: float
+    simulated_samples_per_second_low: float
+    simulated_samples_per_second_high: float
+    outside_of_measured: tuple[str, ...]
     simulated_tokens_per_second: float
     simulated_utilization: float
     bound: str
@@ -146,6 +153,9 @@ def report(estimate: Estimate) -> EstimateReport:
         num_micro_batches=step.num_micro_batches,
         simulated_step_seconds=step.seconds,
         simulated_samples_per_second=step.samples_per_second,
+        simulated_samples_per_second_low=estimate.trust.low_samples_per_second,
+        simulated_samples_per_second_high=estimate.trust.high_samples_per_second,
+        outside_of_measured=estimate.trust.outside,
         simulated_tokens_per_second=estimate.tokens_per_second,
         simulated_utilization=step.utilization,
         bound=step.bound.value,

@@ -5,12 +5,12 @@ A PE therefore holds T = ceil(tokens / H) tokens of f = ceil(features / W) featu
 below follows from that tiling:
 
 * *Matrix product with a streamed weight* (HC34): each weight is broadcast down its column and wakes
-  one multiply-add of its value with the T activations of one feature: ceil(T / width) + h cycles,
-  where h is the dispatch of that instruction. Each of the `outer` results is then a sum over the
-  columns: T partial sums per result travel along the row. The PE's one data path does both, so the
-  times add:
+  one multiply-add of its value with the T activations of one feature: v(T) + h cycles, where h is
+  the dispatch of that instruction and v(T) = max(ceil(T / width), T / m), since memory lets m
+  multiply-adds pass in a cycle. Each of the `outer` results is then a sum over the columns: T
+  partial sums per result travel along the row. The PE's one data path does both, so the times add:
 
-      outer * (f * density * (ceil(T / width) + h) + T * words).
+      outer * (f * density * (v(T) + h) + T * words).
 
   `words` is 1 cycle for a 32-bit partial sum and 1/2 for a 16-bit one: a link carries 32 bits per
   cycle. Zeros of a sparse weight are never sent, hence `density`.
@@ -24,7 +24,7 @@ below follows from that tiling:
   for every (token, key): as partial sums when it is the result (`SCORES`), as 16-bit operands when
   it is read (`CONTEXT`):
 
-      T / T' * S * f * (T' / width + h) + T * S * words.
+      T / T' * S * f * (v(T') + h) + T * S * words.
 
   *Causal* products skip what lies after a token: tokens are dealt to the rows in turn, so that all
   rows skip alike; vectors and traffic halve, dispatches do not, since every key meets some token.
@@ -92,6 +92,17 @@ def _width(table: OperationTable, machine: Machine, op: VectorOp) -> _Column:
     return np.where(table.bits <= 16, float(half), float(single))
 
 
+def _multiply_adds(
+    elements: _Column, table: OperationTable, machine: Machine, calibration: Calibration
+) -> _Column:
+    """Return the clock cycles of a vector of multiply-adds without its dispatch.
+
+    Arithmetic or memory, whichever is slower.
+    """
+    arithmetic = np.ceil(elements / _width(table, machine, VectorOp.FMAC))
+    return np.maximum(arithmetic, elements / calibration.multiply_adds_per_cycle)
+
+
 def _words(bits: _Column | float, machine: Machine) -> _Column:
     """Return the link cycles of one element."""
     return np.asarray(bits, dtype=np.float64) / machine.link_bits
@@ -146,7 +157,7 @@ def _dense(
     machine: Machine,
     calibration: Calibration,
 ) -> _Column:
-    vectors = np.ceil(tokens / _width(table, machine, VectorOp.FMAC)) + calibration.dispatch_cycles
+    vectors = _multiply_adds(tokens, table, machine, calibration) + calibration.dispatch(machine)
     partial_bits = np.maximum(table.bits, machine.partial_sum_bits)
     is_product = table.kind == Kind.MATMUL
     words = _words(np.where(is_product, partial_bits, table.bits), machine)
@@ -166,10 +177,10 @@ def _batched(
     stripe = head_stripes(table, machine)
     shared = np.minimum(tokens, np.maximum(table.queries, 1))
     num_sequences = tokens / np.maximum(shared, 1)
-    whole = np.ceil(shared / _width(table, machine, VectorOp.FMAC))
+    whole = _multiply_adds(shared, table, machine, calibration)
     vector = np.where(table.is_causal > 0, (whole + 1) / 2, whole)
     dispatched = num_sequences * table.sequence * stripe.features
-    multiply = dispatched * (vector + calibration.dispatch_cycles)
+    multiply = dispatched * (vector + calibration.dispatch(machine))
     is_scores = table.kind == Kind.SCORES
     partial_bits = np.maximum(table.bits, machine.partial_sum_bits)
     words = _words(np.where(is_scores, partial_bits, table.bits), machine)
@@ -188,7 +199,7 @@ def _elementwise(
 ) -> _Column:
     elements = tokens * features
     cycles = elements * table.work / _width(table, machine, VectorOp.MUL)
-    cycles = cycles + calibration.dispatch_cycles * table.work
+    cycles = cycles + calibration.dispatch(machine) * table.work
     moved = np.where(table.kind == Kind.LAYOUT, elements * _words(table.bits, machine), 0.0)
     statistics = 2 * tokens * _words(32.0, machine) + _row_latency(machine)
     is_normalisation = table.kind == Kind.NORMALISATION
@@ -204,7 +215,7 @@ def _token_reduction(
 ) -> _Column:
     adds = tokens * features / _width(table, machine, VectorOp.ADD)
     column = collectives.chain_reduce(machine.grid_height, 0, ramp_cycles=machine.ramp_cycles)
-    return np.asarray(adds + calibration.dispatch_cycles + features + column)
+    return np.asarray(adds + calibration.dispatch(machine) + features + column)
 
 
 def _lookup(
@@ -217,5 +228,5 @@ def _lookup(
     """Price a table of `outer` rows that passes by; each PE takes what its tokens ask for."""
     pass_by = table.outer * features * _words(table.bits, machine)
     take = tokens * features / _width(table, machine, VectorOp.MOVE)
-    picked = tokens * calibration.dispatch_cycles
+    picked = tokens * calibration.dispatch(machine)
     return np.asarray(pass_by + take + picked + _grid_latency(machine))

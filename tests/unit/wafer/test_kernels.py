@@ -84,7 +84,7 @@ def test_more_heads_than_columns_share_a_column_and_send_nothing() -> None:
 def test_a_causal_product_halves_traffic_and_vectors_but_no_dispatch(kind: Kind) -> None:
     whole = make_operation(kind, tokens=512 * 994, inner=32 * 128, num_heads=32)
     causal = replace(whole, is_causal=True)
-    dispatches = 512 * 6 * DEFAULT_CALIBRATION.dispatch_cycles
+    dispatches = 512 * 6 * DEFAULT_CALIBRATION.dispatch(CS2)
     latency = cycles(replace(whole, tokens=0))
     saved = cycles(whole) - cycles(causal)
     assert saved == pytest.approx((cycles(whole) - dispatches - latency) / 2, rel=0.02)
@@ -94,7 +94,7 @@ def test_tokens_of_a_short_query_share_the_keys_of_a_long_source() -> None:
     """Cross-attention: a row of 16 sequences of 32 tokens dispatches each key 16 times."""
     long = make_operation(Kind.SCORES, tokens=512 * 994, sequence=512, num_heads=32)
     short = replace(long, queries=32)
-    more = 15 * 512 * 6 * DEFAULT_CALIBRATION.dispatch_cycles
+    more = 15 * 512 * 6 * DEFAULT_CALIBRATION.dispatch(CS2)
     assert cycles(short) - cycles(long) == pytest.approx(more, rel=0.001)
 
 

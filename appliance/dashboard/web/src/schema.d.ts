@@ -1400,6 +1400,10 @@ export interface components {
          *         num_micro_batches: Passes per step.
          *         simulated_step_seconds: One step.
          *         simulated_samples_per_second: Of all systems.
+         *         simulated_samples_per_second_low: Lower end of its interval: had the model erred as it did
+         *             for the worst log of a model that it was not fitted to.
+         *         simulated_samples_per_second_high: Its upper end.
+         *         outside_of_measured: What of this estimate was never measured, and in parentheses what was.
          *         simulated_tokens_per_second: Of all systems.
          *         simulated_utilization: Dense multiply-adds done over those possible.
          *         bound: What limits the step: compute, injection, reduction, update or input.
@@ -1445,6 +1449,8 @@ export interface components {
             num_micro_batches: number;
             /** Num Parameters */
             num_parameters: number;
+            /** Outside Of Measured */
+            outside_of_measured: string[];
             /** Simulated Days */
             simulated_days: number;
             /** Simulated Energy Kwh */
@@ -1452,6 +1458,10 @@ export interface components {
             simulated_phases_seconds: components["schemas"]["PhaseTimes"];
             /** Simulated Samples Per Second */
             simulated_samples_per_second: number;
+            /** Simulated Samples Per Second High */
+            simulated_samples_per_second_high: number;
+            /** Simulated Samples Per Second Low */
+            simulated_samples_per_second_low: number;
             /** Simulated Step Seconds */
             simulated_step_seconds: number;
             simulated_terms: components["schemas"]["TermsReport"];

@@ -63,6 +63,7 @@ function Summary({ report }: { report: Report }): JSX.Element {
         of={[
           ["Step", duration(report.simulated_step_seconds)],
           ["Samples/s", figure(report.simulated_samples_per_second)],
+          ["Interval", `${figure(report.simulated_samples_per_second_low)} to ${figure(report.simulated_samples_per_second_high)}`],
           ["Tokens/s", count(report.simulated_tokens_per_second)],
           ["Bound by", report.bound],
           ["Utilization", percent(report.simulated_utilization)],
@@ -76,6 +77,10 @@ function Summary({ report }: { report: Report }): JSX.Element {
           ["Expected loss", report.expected_loss === null ? "unknown" : figure(report.expected_loss)],
         ]}
       />
+      <p class="quiet small">
+        Interval: samples/s if the model errs as it did for the worst log of a model that it was not fitted to.
+        {report.outside_of_measured.length > 0 && ` Never measured, and therefore twice as wide: ${report.outside_of_measured.join(", ")}; in parentheses what was.`}
+      </p>
     </Card>
   );
 }
