@@ -47,10 +47,13 @@ class GangRecords:
         """Return all gangs, None for one whose record is damaged; clear away what was cut off."""
         found: dict[JobId, Gang | None] = {}
         for directory in sorted(self._root.iterdir()) if self._root.is_dir() else ():
+            job = JobId(directory.name)
             if (directory / _GANG).exists():
-                found[JobId(directory.name)] = _read(directory)
+                found[job] = gang = _read(directory)
+                if gang is not None and gang.progress is Progress.STARTED:
+                    self._hint(job)  # it may have been written down, and no more
             else:
-                self.remove(JobId(directory.name))
+                self.remove(job)
         return found
 
     def write(
@@ -78,8 +81,6 @@ class GangRecords:
             self._make(directory)
             for name, data in contents.items():
                 self._put(directory / name, data, outlasts=False)
-            if len(manifests) == 1:  # nobody else is to be waited for
-                self._put(directory / START_FILE, b"1", outlasts=False)
         whole = {"launched": launched_at.isoformat(), "pods": list(manifests)}
         self._make(self._root / job)
         self._put(self._root / job / _GANG, json.dumps(whole).encode())
@@ -88,8 +89,7 @@ class GangRecords:
     def start(self, gang: Gang, now: dt.datetime) -> Gang:
         """Write down that the pods of a gang may start, and hint it to each."""
         self._mark(gang, _STARTED, now.isoformat())
-        for directory in sorted(pod_directory(self._root, gang.job, "").glob("*")):
-            self._put(directory / START_FILE, b"1", outlasts=False)
+        self._hint(gang.job)
         return replace(gang, progress=Progress.STARTED, started_at=now)
 
     def stop(self, gang: Gang) -> Gang:
@@ -107,6 +107,11 @@ class GangRecords:
         directory = self._root / job
         (directory / _GANG).unlink(missing_ok=True)  # first: what then remains was cut off
         shutil.rmtree(directory, ignore_errors=True)
+
+    def _hint(self, job: JobId) -> None:
+        """Tell each pod that it may start."""
+        for directory in sorted(pod_directory(self._root, job, "").glob("*")):
+            self._put(directory / START_FILE, b"1", outlasts=False)
 
     def _mark(self, gang: Gang, name: str, text: str = "1") -> None:
         self._make(self._root / gang.job)  # unless somebody has removed the record

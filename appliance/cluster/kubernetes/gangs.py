@@ -145,8 +145,6 @@ def unrecorded_pod(pod: Resource) -> PodExit:
 def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
     pods = {name: pod for name, pod in seen.pods.items() if _is_of(gang, name, pod)}
     unplaced = [name for name in gang.manifests if not _is_placed(pods.get(name))]
-    if len(gang.manifests) == 1 and not unplaced:
-        return Decision(starts=True)  # it runs as soon as it has a node, and may have ended
     if exits := tuple(
         end
         for name in gang.manifests

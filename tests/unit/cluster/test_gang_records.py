@@ -57,17 +57,31 @@ def test_a_stop_outlasts_the_start_of_a_management_that_has_lost_its_lead(record
     assert records.load()[gang.job].progress is Progress.STOPPING
 
 
-def test_pods_are_hinted_at_their_start_together_and_one_alone_at_once(
-    tmp_path, root, records, gang
-):
-    def hinted(of):
-        return {path.parent.name for path in pod_directory(root, of.job, "").glob("*/start")}
+def hinted(root, gang):
+    return {path.parent.name for path in pod_directory(root, gang.job, "").glob("*/start")}
 
-    assert hinted(gang) == set()
+
+@pytest.mark.parametrize(
+    ("num_pods", "members"),
+    [(1, {"coordinator-0"}), (4, {"coordinator-0", "weight-0", "chief-0", "chief-1"})],
+)
+def test_pods_are_hinted_at_their_start_together_and_not_before(
+    tmp_path, root, records, num_pods, members
+):
+    gang = write(records, tmp_path, root, make_gang(tmp_path)[:num_pods])
+    assert hinted(root, gang) == set()
     records.start(gang, NOW)
-    assert hinted(gang) == {"coordinator-0", "weight-0", "chief-0", "chief-1"}
-    alone = write(records, tmp_path, root, make_gang(tmp_path)[:1])
-    assert hinted(alone) == {"coordinator-0"}
+    assert hinted(root, gang) == members
+
+
+def test_a_start_that_was_written_down_and_no_more_is_hinted_by_the_next_management(
+    root, records, gang
+):
+    records.start(gang, NOW)
+    for path in pod_directory(root, gang.job, "").glob("*/start"):
+        path.unlink()
+    records.load()
+    assert hinted(root, gang) == {"coordinator-0", "weight-0", "chief-0", "chief-1"}
 
 
 def test_a_pod_s_group_and_nobody_else_reads_its_directory(root, gang):

@@ -1,4 +1,4 @@
-"""A gang of one pod waits for nobody, and pods that have ended stay."""
+"""A gang of one pod starts as any other, and pods that have ended stay."""
 
 from dataclasses import replace
 
@@ -23,21 +23,29 @@ def one_pod(tmp_path, options, **changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "starts"),
+    ("changes", "starts", "ends"),
     [
-        ({"node": ""}, False),
-        ({}, True),
-        ({"phase": "Running"}, True),
-        ({"phase": "Succeeded", "code": 0}, True),
-        ({"phase": "Failed", "code": 1}, True),
-        ({"phase": "Running", "deleting": NOW}, False),
+        ({"node": ""}, False, False),
+        ({}, True, False),
+        ({"phase": "Running"}, True, False),
+        ({"phase": "Succeeded", "code": 0}, False, True),
+        ({"phase": "Failed", "code": 1}, False, True),
+        ({"phase": "Running", "deleting": NOW}, False, False),
     ],
 )
-def test_a_pod_that_is_alone_starts_with_its_node_and_may_have_ended(
-    tmp_path, options, changes, starts
+def test_a_pod_that_is_alone_starts_with_its_node_and_has_not_run_before(
+    tmp_path, options, changes, starts, ends
 ):
     gang, there = one_pod(tmp_path, options, **changes)
-    assert gangs.decide(gang, there, options).starts is starts
+    decision = gangs.decide(gang, there, options)
+    assert (decision.starts, bool(decision.exits)) == (starts, ends)
+
+
+def test_a_pod_that_was_let_start_and_is_gone_is_not_made_again(tmp_path, options):
+    gang, there = one_pod(tmp_path, options)
+    started = replace(gang, progress=Progress.STARTED, started_at=NOW)
+    decision = gangs.decide(started, replace(there, pods={}), options)
+    assert (decision.creates, len(decision.exits)) == ((), 1)
 
 
 @pytest.mark.parametrize(
