@@ -32,6 +32,12 @@ def wait_for_values(informer, wanted):
 
 
 @pytest.fixture
+def rules(rules):
+    """Those of the appliance, and the config maps that the tests copy."""
+    return [*rules, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]
+
+
+@pytest.fixture
 def link(kube):
     with FaultyLink(kube.address) as link:
         yield link
