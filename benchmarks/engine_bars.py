@@ -136,10 +136,14 @@ def run(
     print(f"\n== {part.name}", flush=True)
     found: list[str] = []
     with start(part.words(is_small=is_small)) as process:
-        for line in text_of(process.stdout):
-            print(line, end="", flush=True)
-            if _LINE.fullmatch(line.strip()):
-                found.append(line.strip())
+        try:
+            for line in text_of(process.stdout):
+                print(line, end="", flush=True)
+                if _LINE.fullmatch(line.strip()):
+                    found.append(line.strip())
+        except BaseException:  # as a test's time limit or an interrupt: nobody reads it any more
+            process.kill()
+            raise
     code, says_missed = process.wait(), any(line.endswith("MISSED") for line in found)
     if code and not says_missed:
         found.append(f"{part.name} not-measured exit-code-{code} MISSED")

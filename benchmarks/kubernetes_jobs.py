@@ -3,8 +3,8 @@
 A namespace holds finished wsjobs, as many as a busy day leaves. Then wsjobs are created whose
 drivers run `true`, all at once and of one user, so most wait until others of that user have ended.
 The controller is a process of its own, with SQLite; etcd and the API server are real; nodes are
-played, and end every pod as soon as it runs, so what is measured is what the appliance and the
-API server take. All of it shares this machine's cores.
+played, and end every pod as soon as it is let start, so what is measured is what the appliance and
+the API server take. All of it shares this machine's cores.
 
 *Memory* is what the controller takes more at its peak than before the jobs came, for each job that
 it has heard of: the finished ones count as they are held, too.
@@ -30,8 +30,10 @@ import yaml
 
 from appliance.cluster.kubernetes.api import ApiServer
 from appliance.cluster.kubernetes.informer import Informer
+from appliance.cluster.kubernetes.manifests import START_FILE
 from appliance.cluster.kubernetes.object_kinds import JOB_LABEL, POD, WSJOB, Resource, name_of
 from benchmarks.queue_throughput import Bar
+from tests.support.fake_nodes import own_directory
 from tests.support.kube_server import (
     KubeServer,
     new_namespace,
@@ -42,6 +44,7 @@ from tests.support.kube_server import (
 _ROOT = Path(__file__).parents[1]
 _NUM_THREADS = 4
 _POLL_SECONDS = 0.5
+_START_POLL_SECONDS = 0.01
 _SYNC_SECONDS = 60.0
 _SPEC = {
     "user": {"uid": 1000, "gid": 100, "name": "ada"},
@@ -123,11 +126,22 @@ def _add_finished(api: ApiServer, number: int) -> None:
 
 
 def _are_over(api: ApiServer) -> bool:
-    """Whether nothing is left to be done for any wsjob."""
+    """Whether nothing is left to be done for any wsjob.
+
+    Raises:
+        RuntimeError: One has not succeeded.
+    """
+    wsjobs = api.list(WSJOB)[0]
+    for each in wsjobs:
+        status = each.get("status") or {}
+        if status.get("phase") in ("FAILED", "CANCELLED"):
+            raise RuntimeError(
+                f"wsjob {name_of(each)} is {status['phase']}: {status.get('message', '')}"
+            )
     return all(
         (each.get("status") or {}).get("phase") == "SUCCEEDED"
         and not each["metadata"].get("finalizers")
-        for each in api.list(WSJOB)[0]
+        for each in wsjobs
     )
 
 
@@ -191,7 +205,7 @@ def _controller(directory: Path, kubeconfig: Path) -> Iterator[_Controller]:
 
 
 class _Nodes:
-    """A scheduler and a kubelet that end every pod as soon as it has begun.
+    """A scheduler and a kubelet that end every pod as soon as it is let start.
 
     Args:
         api: The cluster.
@@ -201,6 +215,7 @@ class _Nodes:
         self._api = api
         self._waiting: queue.SimpleQueue[Resource | None] = queue.SimpleQueue()
         self._informer = Informer(api, POD, JOB_LABEL, self._waiting.put)
+        self._pause = threading.Event()
         self._threads = [threading.Thread(target=self._run) for _ in range(_NUM_THREADS)]
 
     def __enter__(self) -> "_Nodes":
@@ -210,6 +225,7 @@ class _Nodes:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._pause.set()
         self._informer.close()
         for _thread in self._threads:
             self._waiting.put(None)
@@ -224,7 +240,11 @@ class _Nodes:
             elif phase == "Pending":
                 self._show(pod, "Running", _RUNNING)
             elif phase == "Running":
-                self._show(pod, "Succeeded", _DONE)
+                if (own_directory(pod) / START_FILE).exists():
+                    self._show(pod, "Succeeded", _DONE)
+                else:  # a real one waits for it, too
+                    self._pause.wait(_START_POLL_SECONDS)
+                    self._waiting.put(pod)
 
     def _bind(self, name: str) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": "node"}

@@ -161,7 +161,7 @@ class FakeNodes:
         return min((n for n in self._addresses if n in open_nodes), key=used.__getitem__)
 
     def _start(self, pod: Resource) -> None:
-        files = _own_directory(pod)
+        files = own_directory(pod)
         if not files.is_dir():
             return  # as a kubelet: tried again until it is there
         address = self._addresses[pod["spec"]["nodeName"]]
@@ -205,7 +205,7 @@ class FakeNodes:
 
     def _watch(self, pod: Resource) -> None:
         name = name_of(pod)
-        may_start = (_own_directory(pod) / START_FILE).exists()
+        may_start = (own_directory(pod) / START_FILE).exists()
         if may_start and pod["metadata"]["uid"] not in self._let_go:
             self._let_go.add(pod["metadata"]["uid"])
             if self._directory is not None and self._refreshes:
@@ -246,7 +246,7 @@ class FakeNodes:
         self._api.patch(POD, name_of(pod), {"status": status}, subresource="status")
 
 
-def _own_directory(pod: Resource) -> Path:
+def own_directory(pod: Resource) -> Path:
     """Return where this machine has the part of the data volume that is a pod's own."""
     mounts = pod["spec"]["containers"][0]["volumeMounts"]
     of_data = {each["mountPath"]: each["subPath"] for each in mounts if each["name"] == "data"}
