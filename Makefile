@@ -104,9 +104,9 @@ unit: $(TOOLS) ## The unit tests that what you changed can fail; the first time 
 	$(PYTEST) -q -n 2 --testmon tests/unit
 
 unit-all: $(TOOLS) ## All unit and architecture tests
-	$(PYTEST) -q -n 2 --tier check tests/unit tests/architecture
+	$(PYTEST) -q -n 2 --max-worker-restart 1 --tier check tests/unit tests/architecture
 
-PROCESSES := $(PYTEST) -q -n 3 --dist loadfile --no-loadscope-reorder
+PROCESSES := $(PYTEST) -q -n 3 --max-worker-restart 1 --dist loadfile --no-loadscope-reorder
 PREPARED := $(TOOLS) packages $(PAGES) $(NOTEBOOK) $(SDK_CLIENT) kube-tools
 
 test: check $(PREPARED) ## Check, and each subsystem once from end to end, with the real clients (15 minutes)
