@@ -4,6 +4,7 @@ Pure: a description in, numbers out; commands and the REST interface only print 
 simulated.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -137,21 +138,15 @@ def estimate(
     batch = batch_size if batch_size is not None else _filling_batch(program, machine, num_systems)
     chosen = execution or _fitting_execution(program, machine, -(-batch // num_systems))
 
-    def time(systems: int, size: int) -> StepTiming:
-        if chosen is Execution.PIPELINED:
-            return checked_pipelined_timing(
-                program, machine=machine, batch_size=size, num_systems=systems
-            )
-        return step_timing(
-            program,
-            machine=machine,
-            batch_size=size,
-            num_systems=systems,
-            micro_batch=micro_batch,
-            calibration=calibration,
-            inputs=inputs,
-        )
-
+    time = functools.partial(
+        _timing,
+        program,
+        chosen,
+        machine=machine,
+        micro_batch=micro_batch,
+        calibration=calibration,
+        inputs=inputs,
+    )
     step = time(num_systems, batch)
     share = math.ceil(batch / num_systems)
     counts = curve_counts(num_systems)
@@ -180,6 +175,33 @@ def estimate(
         phases=phase_times(program.num_parameters, machine),
         weak_scaling=weak,
         strong_scaling=strong,
+    )
+
+
+def _timing(
+    program: StepProgram,
+    execution: Execution,
+    num_systems: int,
+    batch_size: int,
+    *,
+    machine: Machine,
+    micro_batch: int | None,
+    calibration: Calibration,
+    inputs: InputPipeline | None,
+) -> StepTiming:
+    """Return the step of so many systems on a batch of so many samples."""
+    if execution is Execution.PIPELINED:
+        return checked_pipelined_timing(
+            program, machine=machine, batch_size=batch_size, num_systems=num_systems
+        )
+    return step_timing(
+        program,
+        machine=machine,
+        batch_size=batch_size,
+        num_systems=num_systems,
+        micro_batch=micro_batch,
+        calibration=calibration,
+        inputs=inputs,
     )
 
 

@@ -79,8 +79,9 @@ def _signatures(half: FloatType) -> dict[str, _Signature]:
 
 _SCALAR_ONLY = frozenset(("fnormh", "fnorms", "fscaleh", "fscales"))
 _ALSO_SCALAR = frozenset(("fh2xp16", "fs2xp16"))
-_COMMUTATIVE = ("add", "and", "or", "xor", "fadd", "fmul", "fmax")
 """What has a form with a pointer and a scalar beside those with DSDs."""
+_COMMUTATIVE = ("add", "and", "or", "xor", "fadd", "fmul", "fmax")
+"""How the names of operations begin whose sources may change places."""
 
 
 def _operation(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
