@@ -43,13 +43,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first; what is in a file stays as it is.
 
     One that a process gets last keeps all others waiting. How long each took is what the last
-    recorded run says (`tests/times`); files that are new to it come first.
+    recorded run says (`tests/times`); files that are new to it come first. Those that share a
+    Kubernetes API server come before all others, so that a process starts one and ends it once.
     """
     root = Path(__file__).parents[1]
     seconds = recorded_seconds(Tier.ALL)
 
-    def place(item: pytest.Item) -> float:
-        return -seconds.get(item.path.relative_to(root).as_posix(), sys.maxsize)
+    def place(item: pytest.Item) -> tuple[bool, float]:
+        path = item.path.relative_to(root).as_posix()
+        return not path.startswith("tests/kubernetes/"), -seconds.get(path, sys.maxsize)
 
     items.sort(key=place)
 
