@@ -66,7 +66,7 @@ def proxy(
         directory = _directory(database or settings.database)
         listeners = [listen(host, each, option="--port") for each in port or [_PORT]]
     backends = Backends(
-        management=behind,
+        management=lambda _: behind,
         rest=behind,
         find_coordinator=_finder(directory),
         find_key=ProxyKey(directory, SystemClock()),

@@ -1,15 +1,17 @@
 """Management's listeners: gRPC for clients, gRPC for pods, and the clients' one TLS port."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import grpc.aio
 
 from appliance.core.ids import JobId
+from appliance.management.access.accepted import Accepted
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.foundation import Foundation
+from appliance.management.front.call_queues import CallQueues, queue_sockets
 from appliance.management.front.passages import Choose, Destination
 from appliance.management.front.proxy_preface import TrustedProxies
 from appliance.management.front.sni_proxy import Backends, SniProxy, listen
@@ -65,7 +67,7 @@ def open_one_port(where: ListenOptions) -> socket.socket:
 def lead_on(listener: socket.socket, services: Services, *, has_rest: bool) -> SniProxy:
     """Lead clients' one port to management, to REST and to coordinators."""
     backends = Backends(
-        management=str(services.options.client_socket),
+        management=CallQueues(queue_sockets(services.options.runtime_root)).address_of,
         rest=str(services.options.rest_socket) if has_rest else None,
         find_coordinator=services.jobs.coordinator,
     )
@@ -78,36 +80,41 @@ def lead_on(listener: socket.socket, services: Services, *, has_rest: bool) -> S
 
 def to_management(options: ManagementOptions) -> Choose:
     """Return what leads every connection to management, whatever it begins with."""
+    queues = CallQueues(queue_sockets(options.runtime_root))
 
-    async def destination() -> Destination:
-        return Destination(address=str(options.client_socket))
+    async def destination(connection: Accepted) -> Destination:
+        return Destination(address=queues.address_of(connection))
 
-    return lambda _, __: destination()
+    return lambda _, connection: destination(connection)
 
 
 async def serve_clients(
     services: Services, presence: Presence, threads: ThreadPoolExecutor
-) -> grpc.aio.Server:
+) -> Sequence[grpc.aio.Server]:
     """Serve clients, csctl and administrators, whose connections a front passes on."""
     connections = Connections(services.clock)
     # Without tokens the kernel says of every stream whose it is.
     told = connections if services.options.trust.needs_token else None
     edge = RpcEdge(threads, services.gate, services.accepted, told)
-    server = grpc.aio.server(interceptors=[edge], options=CLIENT_OPTIONS)
-    _add_client_services(server, services, presence, connections)
-    address = f"unix:{services.options.client_socket}"
-    if services.tls is None:
-        server.add_insecure_port(address)
-    else:
-        server.add_secure_port(address, CertificateReload(services.tls).credentials())
-    await server.start()
-    return server
+    add_services = _client_services(services, presence, connections)
+    servers = []
+    for socket_ in queue_sockets(services.options.runtime_root):
+        server = grpc.aio.server(interceptors=[edge], options=CLIENT_OPTIONS)
+        add_services(by_name(server))
+        if services.tls is None:
+            server.add_insecure_port(f"unix:{socket_}")
+        else:
+            server.add_secure_port(f"unix:{socket_}", CertificateReload(services.tls).credentials())
+        await server.start()
+        servers.append(server)
+    return servers
 
 
-def _add_client_services(
-    server: grpc.aio.Server, services: Services, presence: Presence, connections: Connections
-) -> None:
-    outer, needs_token = by_name(server), services.options.trust.needs_token
+def _client_services(
+    services: Services, presence: Presence, connections: Connections
+) -> Callable[[grpc.aio.Server], None]:
+    """Return what adds the services of clients to a server; all servers share them."""
+    needs_token = services.options.trust.needs_token
     leases = LeaseBeats(services.state, services.inventory, presence)
     streams = ClientStreams(services.jobs, services.watch, connections, leases)
     cluster = joined(
@@ -133,15 +140,25 @@ def _add_client_services(
         clock=services.clock,
     )
     queue = QueueServicer(services.queue, services.jobs, services.edits, services.activity)
-    add_ClusterManagementServicer_to_server(cluster, outer)
-    add_CsCtlV1Servicer_to_server(csctl, outer)
-    add_CsAdmV1Servicer_to_server(admin, outer)
-    add_MaintenanceServicer_to_server(MaintenanceServicer(services.systems), outer)
-    add_QueueServicer_to_server(queue, outer)
-    add_EventsServicer_to_server(EventServicer(services.jobs), outer)
-    add_RunsServicer_to_server(RunServicer(services.runs, services.sessions), outer)
-    add_DriversServicer_to_server(DriverServicer(services.drivers), outer)
-    add_LogsServicer_to_server(LogServicer(services.logs, services.watch), outer)
+    events, drivers = EventServicer(services.jobs), DriverServicer(services.drivers)
+    runs = RunServicer(services.runs, services.sessions)
+    logs, maintenance = (
+        LogServicer(services.logs, services.watch),
+        MaintenanceServicer(services.systems),
+    )
+
+    def add(server: grpc.aio.Server) -> None:
+        add_ClusterManagementServicer_to_server(cluster, server)
+        add_CsCtlV1Servicer_to_server(csctl, server)
+        add_CsAdmV1Servicer_to_server(admin, server)
+        add_MaintenanceServicer_to_server(maintenance, server)
+        add_QueueServicer_to_server(queue, server)
+        add_EventsServicer_to_server(events, server)
+        add_RunsServicer_to_server(runs, server)
+        add_DriversServicer_to_server(drivers, server)
+        add_LogsServicer_to_server(logs, server)
+
+    return add
 
 
 async def serve_pods(

@@ -237,8 +237,8 @@ class _Start:
         self.closers.callback(threads.shutdown, wait=False)
         passages = Passages(to_management(services.options), services.accepted)
         self.stack.push_async_callback(passages.close)  # after the calls that they carry
-        clients = await serve_clients(services, presence, threads)
-        self.stack.push_async_callback(clients.stop, grace=0.5)
+        for clients in await serve_clients(services, presence, threads):
+            self.stack.push_async_callback(clients.stop, grace=0.5)
         inner = await serve_pods(foundation, services, presence, threads, may_start=pods.may_start)
         self.stack.push_async_callback(inner.stop, grace=0.5)
         if foundation.tls is None:

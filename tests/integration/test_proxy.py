@@ -97,7 +97,7 @@ class Management(Echo):
         self.connections = AcceptedConnections()
         super().__init__("", files, inner)
         path = str(directory / "clients.sock")
-        backends = Backends(management=path, rest=path, find_coordinator=lambda _: None)
+        backends = Backends(management=lambda _: path, rest=path, find_coordinator=lambda _: None)
         outer = listen("127.0.0.1", 0, option="--port")
         self.address = "{}:{}".format(*outer.getsockname())
         proxies = TrustedProxies(key=ensure_proxy_key(database))

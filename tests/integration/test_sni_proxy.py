@@ -87,7 +87,7 @@ def port(files: Certificates) -> Iterator[int]:
     host, coordinator_port = servers["coordinator"].address
     listener = listen("127.0.0.1", 0, option="--port")
     backends = Backends(
-        management=servers["management"].address,
+        management=lambda _: servers["management"].address,
         rest=servers["rest"].address,
         find_coordinator=lambda job: (
             CoordinatorAddress(

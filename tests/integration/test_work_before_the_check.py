@@ -1,10 +1,14 @@
 """Nobody makes the appliance work, or fills its memory, before it is known that they may."""
 
+import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from subprocess import PIPE
 
 import grpc
 import httpx
@@ -13,6 +17,8 @@ import pytest
 
 from appliance.api.slow_senders import HEAD_SECONDS
 from appliance.core.access_rules.model import ALLOWANCES, Cost
+from protos.cluster import cluster_pb2, cluster_pb2_grpc
+from tests.support.appliance import ROOT
 from tests.support.appliance_process import (
     REAL_COORDINATOR,
     running_appliance,
@@ -23,6 +29,7 @@ from tests.support.processes import command_of
 from tests.support.rest import mint, rest_client
 
 MIB = 1 << 20
+STRANGER = 65534
 COSTLY = {"layers": 10_000, "hidden": 4096, "systems": 100_000}
 
 
@@ -71,6 +78,25 @@ class Peak:
     def _watch(self) -> None:
         while not self._is_over.wait(0.01):
             self.num_bytes = max(self.num_bytes, self._process.memory_info().rss)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_calls_that_a_stranger_opens_and_resets_keep_nobody_out(appliance, tokens):
+    """He sends them as fast as he can; gRPC refuses all calls that wait behind a thousand."""
+    command = [sys.executable, "-m", "tests.support.rapid_reset", str(STRANGER)]
+    with subprocess.Popen(
+        [*command, appliance.state.address, "--tls"], stdin=PIPE, stdout=PIPE, cwd=ROOT
+    ) as flood:
+        assert flood.stdout.readline() == b"begun\n"
+        with appliance.connect() as channel:
+            management = cluster_pb2_grpc.ClusterManagementStub(channel)
+            for name in ("root", "ada") * 20:
+                token = (("auth-token", tokens[name]),)
+                management.GetServerVersions(
+                    cluster_pb2.GetServerVersionsRequest(), metadata=token, timeout=300
+                )
+        flood.stdin.close()
+    assert flood.returncode == 0
 
 
 @pytest.mark.parametrize("metadata", [(), (("auth-token", "none"),)], ids=["no token", "wrong"])

@@ -60,7 +60,7 @@ class ConnectionShares:
         Returns:
             What to give back at its end; None if it may not be kept.
         """
-        place, free = _place_of(origin), self._num_places - self._counts.total()
+        place, free = place_of(origin), self._num_places - self._counts.total()
         if origin.uid in (ROOT, os.geteuid()):
             is_admitted = free > -max(1, self._num_places // _OPERATORS_SHARE)
         else:
@@ -82,7 +82,8 @@ class ConnectionShares:
             del self._counts[place]
 
 
-def _place_of(origin: Accepted) -> str:
+def place_of(origin: Accepted) -> str:
+    """Return from where a connection comes: a user of this machine, an address, or an IPv6 site."""
     if origin.uid is not None:
         return f"uid {origin.uid}"
     try:

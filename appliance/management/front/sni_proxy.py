@@ -59,7 +59,7 @@ class Backends:
     """Where connections are passed on to.
 
     Attributes:
-        management: gRPC services of management.
+        management: Returns where the gRPC services of management are for whose connection it is.
         rest: The REST shell; None leaves browsers to their own port.
         find_coordinator: Returns where a job's coordinator is and who may reach it; None if it has
             none yet or any more; called in threads.
@@ -67,7 +67,7 @@ class Backends:
             one that reads none; called in threads. None within management.
     """
 
-    management: Address
+    management: Callable[[Accepted], Address]
     rest: Address | None
     find_coordinator: Callable[[JobId], CoordinatorAddress | None]
     find_key: Callable[[], bytes] | None = None
@@ -159,7 +159,7 @@ class SniProxy:
         if _is_for_job(hello):
             return Destination(address=await self._coordinator(hello, connection), is_for_job=True)
         is_grpc = hello.server_name.endswith(AUTHORITY_SUFFIX) or hello.speaks_grpc_only
-        address = self._backends.management if is_grpc else self._backends.rest
+        address = self._backends.management(connection) if is_grpc else self._backends.rest
         if address is None:
             logger.info("Nobody of that name", extra={"named": hello.server_name})
             raise RefusedError(_UNRECOGNIZED_NAME)

@@ -103,11 +103,6 @@ class ManagementOptions:
         return self.data_dir / "config_v2"
 
     @property
-    def client_socket(self) -> Path:
-        """Where gRPC for clients is served, behind the port that they connect to."""
-        return self.runtime_root / "clients.sock"
-
-    @property
     def rest_socket(self) -> Path:
         """Where REST is served behind clients' one port."""
         return self.runtime_root / "rest.sock"

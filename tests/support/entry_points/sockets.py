@@ -10,7 +10,7 @@ _BY_DIRECTORY = "its directory is 0700"
 SOCKETS: tuple[Socket, ...] = (
     Socket(
         name="clients",
-        place="RUNTIME/clients.sock",
+        place="RUNTIME/clients-N.sock",
         module="appliance.management.listeners",
         speaks="gRPC (TLS with --tls), behind `front`",
         who="`front` alone; the table of gRPC methods says who of its clients",
