@@ -29,6 +29,12 @@ LEFT_OUT = {
 NAMES = sorted(
     {path.name.removesuffix(".mlir.gz") for path in SAMPLES.glob("*.mlir.gz")} - LEFT_OUT
 )
+OF_RELEASES = sorted(
+    path.relative_to(SAMPLES).as_posix().removesuffix(".mlir.gz")
+    for path in SAMPLES.glob("releases/*/*.mlir.gz")
+)
+"""Texts of older releases of the client that differ from the newest one's (`release.py`)."""
+
 LARGE = 400
 """Nodes above which the definitions, which are slow, run for one step only."""
 
@@ -48,7 +54,7 @@ LOOSE = {
 def load(name: str) -> tuple[Graph, Mapping[str, np.ndarray]]:
     text = gzip.decompress((SAMPLES / f"{name}.mlir.gz").read_bytes()).decode()
     graph = lower(normal_form(import_program(text)), precision=Precision.F32)
-    return graph, dict(np.load(SAMPLES / f"{name}.npz"))
+    return graph, dict(np.load(SAMPLES / f"{Path(name).name}.npz"))
 
 
 def num_steps(golden: Mapping[str, np.ndarray]) -> int:
@@ -151,6 +157,12 @@ def test_a_traced_program_gives_the_numbers_of_the_cpu_backend(name):
         kept = ~noise.reshape(expected.shape)
         tolerance = max(1e-4, LOOSE.get(name, 0.0))
         assert_golden(argument.resource_name, found[kept], expected[kept], tolerance)
+
+
+@pytest.mark.parametrize("name", OF_RELEASES)
+def test_the_text_of_an_older_release_gives_the_numbers_of_the_newest(name):
+    graph, golden = load(name)
+    check(name, graph, golden, by_program(graph), num_steps(golden))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -19,7 +19,7 @@ from appliance.management.cluster import cluster_topology as topology
 from appliance.management.cluster.system_service import SystemService
 from appliance.management.jobs.job_service import JobService, cancelled_by
 from appliance.management.logs.log_exports import ExportRequest, LogExports
-from appliance.management.rpc.call_context import Context
+from appliance.management.rpc.call_context import Context, caller_of
 from appliance.management.rpc.client.job_methods import wait_until_ended
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.wire.system_events import KINDS, event_message
@@ -53,10 +53,9 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
 
     def Get(self, request: pb.GetRequest, context: Context) -> pb.GetResponse:
         """Return resources of a type, or one of them by name."""
-        user = asking()
         is_table = request.representation == pb.TABLE_REPRESENTATION
         look = self._views.table if is_table else self._views.objects
-        found = look(request.type, request.name, request.options, user)
+        found = look(request.type, request.name, request.options, caller_of(context))
         content_type, raw = _write(found, request.accept)
         return pb.GetResponse(type=request.type, content_type=content_type, raw=raw)
 
@@ -64,7 +63,6 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
         self, request: pb.ListJobRequest, context: Context
     ) -> AsyncIterator[pb.ListJobResponse]:
         """Return jobs in messages of some hundreds."""
-        user = asking()
         wanted = request.options.job_options
         options = pb.GetOptions(
             label_filters=wanted.label_filters,
@@ -76,7 +74,7 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
             sort_by=request.options.sort_by,
             order_by=request.options.order_by,
         )
-        jobs = await asyncio.to_thread(self._views.find_jobs, "", options, user)
+        jobs = await asyncio.to_thread(self._views.find_jobs, "", options, caller_of(context))
         for start in range(0, max(len(jobs), 1), _JOBS_PER_MESSAGE):
             part = jobs[start : start + _JOBS_PER_MESSAGE]
             message: Message

@@ -7,7 +7,7 @@ import psutil
 from google.protobuf.message import Message
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.records import JobRecord, User
+from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.run import not_finite_words
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
@@ -20,14 +20,18 @@ from appliance.management.store import versions
 from appliance.management.store.state import State
 from appliance.scheduler.waiting.wait_reasons import Wait
 from appliance.wire import resources
+from appliance.wire.caller import Caller
 from appliance.wire.job_times import ended_properties, masked_weight_properties, progress_properties
 from protos.csctl import generic_pb2
 from protos.csctl import resources_pb2 as pb
 from protos.csctl.api_pb2 import GetOptions
 
-_View = Callable[[str, GetOptions, User], Message]
+_View = Callable[[str, GetOptions, Caller], Message]
 Listed = JobRecord | JobLine
 """A job that was named, or one of a list."""
+
+_UIDS_OF_ALL = frozenset({0, -1})
+"""The jobs of all users: ours says nothing, the csctl of a release says -1."""
 
 _OF_ONE_JOB = frozenset({"profile"})
 """Types of which there is one for each job, asked for by the job's name."""
@@ -84,14 +88,14 @@ class ResourceViews:
         """The names of the types that can be listed."""
         return sorted(self._views.keys() - _OF_ONE_JOB)
 
-    def objects(self, kind: str, name: str, options: GetOptions, user: User) -> Message:
+    def objects(self, kind: str, name: str, options: GetOptions, caller: Caller) -> Message:
         """Return resources of a type, or one of them by name.
 
         Args:
             kind: The type, singular or plural.
             name: Name of one resource; empty for all.
             options: Filters.
-            user: Who asks.
+            caller: Who asks, and with which release.
 
         Raises:
             UserError: There is no such type.
@@ -102,14 +106,14 @@ class ResourceViews:
             raise UserError(
                 f"There is no resource type {kind!r}.", hint=f"Types are {', '.join(self.types)}."
             )
-        return view(name, options, user)
+        return view(name, options, caller)
 
-    def table(self, kind: str, name: str, options: GetOptions, user: User) -> generic_pb2.Table:
+    def table(self, kind: str, name: str, options: GetOptions, caller: Caller) -> generic_pb2.Table:
         """Return the same as a table ready to print."""
         if kind.lower() in ("job", "jobs"):
-            found = self.find_jobs(name, options, user)
+            found = self.find_jobs(name, options, caller)
             return self.job_table(found)
-        message = self.objects(kind, name, options, user)
+        message = self.objects(kind, name, options, caller)
         match message:
             case pb.NodeInfoList():
                 rows = [resources.node_row(item) for item in message.items]
@@ -164,18 +168,19 @@ class ResourceViews:
             readings=self._last_progress(view),
         )
 
-    def find_jobs(self, name: str, options: GetOptions, user: User) -> Sequence[Listed]:
+    def find_jobs(self, name: str, options: GetOptions, caller: Caller) -> Sequence[Listed]:
         """Return the jobs that a request is about, in the order it asks for."""
         if name:
             return [self._jobs.load(JobId(name))]
-        if options.namespace:
-            self._sessions.load(options.namespace)
-        uid = options.uid if options.uid else None
+        session = options.namespace or caller.session_of_lists
+        if session:
+            self._sessions.load(session)
+        uid = None if options.uid in _UIDS_OF_ALL else options.uid
         if options.current_user_only:
-            uid = user.uid
+            uid = caller.user.uid
         return self._lists.page(
             JobFilter(
-                session=options.namespace,
+                session=session,
                 workflow=options.workflow_id,
                 uid=uid,
                 labels=dict(options.label_filters),
@@ -207,16 +212,16 @@ class ResourceViews:
             return {**last, **now}
         return {**last, **ended_properties(sessions[-1])}
 
-    def _job(self, name: str, options: GetOptions, user: User) -> Message:
+    def _job(self, name: str, options: GetOptions, caller: Caller) -> Message:
         if name:
             return self.job_object(JobId(name))
-        found = self.find_jobs(name, options, user)
+        found = self.find_jobs(name, options, caller)
         return self.job_list(found, with_pending=options.show_pending_status)
 
-    def _profile(self, name: str, options: GetOptions, user: User) -> Message:
+    def _profile(self, name: str, options: GetOptions, caller: Caller) -> Message:
         return self._jobs.run_sessions.profile(JobId(name))
 
-    def _cluster(self, name: str, options: GetOptions, user: User) -> Message:
+    def _cluster(self, name: str, options: GetOptions, caller: Caller) -> Message:
         items: list[pb.NodeInfo] = []
         if not options.system_only:
             items += self._node_items()
@@ -224,22 +229,22 @@ class ResourceViews:
             items += self._system_items()
         return _selected(items, name, options)
 
-    def _systems(self, name: str, options: GetOptions, user: User) -> Message:
+    def _systems(self, name: str, options: GetOptions, caller: Caller) -> Message:
         return _selected(self._system_items(), name, options)
 
-    def _nodes(self, name: str, options: GetOptions, user: User) -> Message:
+    def _nodes(self, name: str, options: GetOptions, caller: Caller) -> Message:
         return _selected(self._node_items(), name, options)
 
-    def _node_groups(self, name: str, options: GetOptions, user: User) -> Message:
+    def _node_groups(self, name: str, options: GetOptions, caller: Caller) -> Message:
         uses = self._inventory.group_uses()
         items = [resources.node_group(use.group, use.holder) for use in uses]
         return pb.NodeGroupList(items=[item for item in items if name in ("", item.meta.name)])
 
-    def _volumes(self, name: str, options: GetOptions, user: User) -> Message:
+    def _volumes(self, name: str, options: GetOptions, caller: Caller) -> Message:
         found = resources.root_volumes(this_node().name, is_one_machine=self._is_one_machine)
         return pb.VolumeList(items=found)
 
-    def _worker_caches(self, name: str, options: GetOptions, user: User) -> Message:
+    def _worker_caches(self, name: str, options: GetOptions, caller: Caller) -> Message:
         """Say how full the disk is on which worker nodes work."""
         percent = psutil.disk_usage(str(self._data_dir)).percent
         return pb.WorkerCacheList(
@@ -253,8 +258,9 @@ class ResourceViews:
             ]
         )
 
-    def _version(self, name: str, options: GetOptions, user: User) -> Message:
-        version, githash = versions.client_build(options.version)
+    def _version(self, name: str, options: GetOptions, caller: Caller) -> Message:
+        is_served = caller.client_release in versions.CLIENT_BUILDS  # ours has a number of its own
+        version, githash = versions.client_build(caller.client_release if is_served else "")
         text = f"{version}+{githash}"
         return pb.VersionInfo(
             meta=pb.ObjectMeta(type="version", name="version"),
@@ -286,12 +292,25 @@ def _selected(items: list[pb.NodeInfo], name: str, options: GetOptions) -> pb.No
         items = [item for item in items if item.state != "ok"]
     if options.role:
         items = [item for item in items if options.role in item.role.split(",")]
+    if options.version:
+        is_of_version = _version_filter(options.version)
+        items = [item for item in items if is_of_version(item.platform_version)]
     return pb.NodeInfoList(items=items)
 
 
+def _version_filter(wanted: str) -> Callable[[str], bool]:
+    """Return whether a platform's version is, or is not, the one of `version=v1`, `version!=v1`."""
+    key, operator, version = wanted.partition("!=" if "!=" in wanted else "=")
+    if key != "version" or not version:
+        raise UserError(
+            f"{wanted!r} is no filter of versions.", hint="Write version=NAME or version!=NAME."
+        )
+    return lambda found: (found == version) == (operator == "=")
+
+
 def _order(options: GetOptions) -> JobOrder:
-    """Return the order of a list of jobs; by age the oldest come first, as the client expects."""
-    is_reversed = options.order_by == "desc"
+    """Return the order of a list of jobs; `desc`, the default, has the highest or oldest first."""
+    is_reversed = options.order_by == "asc"
     if options.sort_by == "age":
         return JobOrder.NEWEST if is_reversed else JobOrder.OLDEST
     return JobOrder.REVERSED if is_reversed else JobOrder.PRIORITY

@@ -78,7 +78,7 @@ def list_jobs(
         workflow_id=workflow,
         uid=uid or 0,
         sort_by=sort_by or "",
-        order_by="desc" if descending else "",
+        order_by="asc" if descending else "",  # where the oldest is the highest
         limit=at_most + 1 if at_most else 0,  # one more tells that there are more
         show_pending_status=output is not OutputFormat.TABLE,
     )
