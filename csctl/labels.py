@@ -1,9 +1,11 @@
-"""Parses labels as a user types them: filters (`k=v,k2=v2`) and changes (`k=v`, `k-`)."""
+"""Parses labels as a user types them: new ones (`k=v,k2=v2`), changes (`k=v`, `k-`), selectors."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from appliance.core.errors import UserError
+from appliance.core.queries.label_selector import parse_selector
 
 _MAX_CHARACTERS = 63
 _PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
@@ -13,8 +15,35 @@ _RULE = (
 )
 
 
-def parse_filters(texts: Sequence[str]) -> dict[str, str]:
-    """Return the pairs that a job's labels must all have.
+SELECTORS = "K=V, K!=V, K in (V,...), K notin (V,...), K or !K"
+"""What a selector may say, for the help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which labels are asked for, as requests have it.
+
+    Attributes:
+        label_filters: Labels that must be there with these values.
+        selectors: What else must be true of them.
+    """
+
+    label_filters: dict[str, str]
+    selectors: list[str]
+
+
+def parse_selection(texts: Sequence[str]) -> Selection:
+    """Return what selectors ask for together; raises `UserError`."""
+    wanted = parse_selector(texts)
+    equal = [each for each in wanted if not each.is_excluded and len(each.values or ()) == 1]
+    return Selection(
+        label_filters={each.key: value for each in equal for value in each.values or ()},
+        selectors=[each.text for each in wanted if each not in equal],
+    )
+
+
+def parse_labels(texts: Sequence[str]) -> dict[str, str]:
+    """Return the labels that something new is to have.
 
     Args:
         texts: Each `key=value`, or several with commas between.
@@ -22,15 +51,15 @@ def parse_filters(texts: Sequence[str]) -> dict[str, str]:
     Raises:
         UserError: A text is not a label, or a key comes twice with two values.
     """
-    filters: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for pair in (part for text in texts for part in text.split(",")):
         key, value = _parse_pair(pair)
-        if filters.setdefault(key, value) != value:
+        if labels.setdefault(key, value) != value:
             raise UserError(
-                f"Filter label '{key}' is given as '{filters[key]}' and as '{value}'.",
-                hint="No job has both; keep one.",
+                f"Label '{key}' is given as '{labels[key]}' and as '{value}'.",
+                hint="Nothing has both; keep one.",
             )
-    return filters
+    return labels
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, str | None]:

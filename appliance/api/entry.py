@@ -9,7 +9,7 @@ a route that forgets to ask fails. A route without a rule does not get into the 
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,8 @@ from http import HTTPStatus
 from typing import Any, get_args, get_type_hints
 
 from fastapi import APIRouter, Depends, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.params import Depends as DependsParameter
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
@@ -25,7 +27,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from appliance.api.services import Services, connection_of, services_of, token_of
-from appliance.core.access_rules.model import Rule
+from appliance.core.access_rules.model import Cost, Rule
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.records import User
 from appliance.core.errors import InternalError, TooLargeError, TooSlowError, WscError
@@ -237,10 +239,13 @@ class EntryRoute(APIRoute):
         """Return the handler of a request, behind the gate."""
         handler = super().get_route_handler()
         rule = rule_of(self.endpoint)
+        # An identity provider may add to its answer what it likes.
+        queries = None if rule.cost is Cost.LOGIN else frozenset(queries_of(self.dependant))
 
         async def behind_the_gate(request: Request) -> Response:
             entered = await _enter(rule, request)
             request.scope[_HOLDS].append(entered.hold)
+            _check_queries(request, queries)
             _check_length(request.headers.get("content-length", ""), rule.max_bytes)
             bounded = _TextRequest(request.scope, _bounded(request.receive, rule.max_bytes))
             bounded.state.entered = entered
@@ -252,6 +257,26 @@ class EntryRoute(APIRoute):
                 raise
 
         return behind_the_gate
+
+
+def queries_of(dependant: Dependant) -> Iterator[str]:
+    """Yield the names of the query parameters that a route takes."""
+    yield from (field.alias for field in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from queries_of(inner)
+
+
+def _check_queries(request: Request, known: Set[str] | None) -> None:
+    """Refuse a query parameter that the route does not have: nothing would come of it."""
+    if known is None:
+        return
+    for name in request.query_params:
+        if name not in known:
+            has = ", ".join(sorted(known)) or "none"
+            message = f"there is no such parameter here. There is: {has}"
+            raise RequestValidationError(
+                [{"type": "extra_forbidden", "loc": ("query", name[:80]), "msg": message}]
+            )
 
 
 def entry_router(*tags: str) -> APIRouter:

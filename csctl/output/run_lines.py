@@ -52,7 +52,7 @@ def member_columns(now: dt.datetime) -> tuple[Column[RunJob], ...]:
 def run_facts(run: Run) -> Iterator[str]:
     """Yield what is known of a run beside its rows, a line for each fact."""
     for title, value in (
-        ("Command", " ".join(run.argv)),
+        ("Command", _command(run)),
         ("Directory", run.work_dir),
         ("Commit", commit_text(run)),
         ("Environment", run.environment_digest),
@@ -64,6 +64,12 @@ def run_facts(run: Run) -> Iterator[str]:
     ):
         if value:
             yield f"{title}: {value}"
+
+
+def _command(run: Run) -> str:
+    if run.kind == "attached":
+        return "not known: clients in terminals do not tell theirs"
+    return " ".join(run.argv)
 
 
 def step_text(run: Run) -> str:

@@ -350,6 +350,7 @@ class GetOptions(_message.Message):
     WORKFLOW_ID_FIELD_NUMBER: _builtins.int
     CURRENT_USER_ONLY_FIELD_NUMBER: _builtins.int
     SHOW_PENDING_STATUS_FIELD_NUMBER: _builtins.int
+    SELECTORS_FIELD_NUMBER: _builtins.int
     all_states: _builtins.bool
     """Finished jobs too."""
     uid: _builtins.int
@@ -371,6 +372,10 @@ class GetOptions(_message.Message):
     def label_filters(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Key and value that a job's labels must have."""
 
+    @_builtins.property
+    def selectors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What else a job's labels must be like, as in `seed in (1,2),!draft`; all of it."""
+
     def __init__(
         self,
         *,
@@ -390,10 +395,11 @@ class GetOptions(_message.Message):
         workflow_id: _builtins.str = ...,
         current_user_only: _builtins.bool | None = ...,
         show_pending_status: _builtins.bool = ...,
+        selectors: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_current_user_only", b"_current_user_only", "current_user_only", b"current_user_only"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_user_only", b"_current_user_only", "all_states", b"all_states", "current_user_only", b"current_user_only", "error_only", b"error_only", "label_filters", b"label_filters", "limit", b"limit", "namespace", b"namespace", "node_only", b"node_only", "order_by", b"order_by", "role", b"role", "show_pending_status", b"show_pending_status", "sort_by", b"sort_by", "system", b"system", "system_only", b"system_only", "uid", b"uid", "version", b"version", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_user_only", b"_current_user_only", "all_states", b"all_states", "current_user_only", b"current_user_only", "error_only", b"error_only", "label_filters", b"label_filters", "limit", b"limit", "namespace", b"namespace", "node_only", b"node_only", "order_by", b"order_by", "role", b"role", "selectors", b"selectors", "show_pending_status", b"show_pending_status", "sort_by", b"sort_by", "system", b"system", "system_only", b"system_only", "uid", b"uid", "version", b"version", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__current_user_only: _TypeAlias = _typing.Literal["current_user_only"]  # noqa: Y015
     _WhichOneofArgType__current_user_only: _TypeAlias = _typing.Literal["_current_user_only", b"_current_user_only"]  # noqa: Y015

@@ -126,6 +126,8 @@ def test_a_script_is_run_detached(appliance, rest, tmp_path):
         "work_dir": str(tmp_path),
         "environment": {"GREETING": "hello", "PATH": os.environ["PATH"]},
         "labels": {"name": "greeter"},
+        "git_commit": "0" * 40,
+        "is_dirty": True,
     }
     sent = rest.post("jobs/detached", json=body)
     assert sent.status_code == 201, sent.text
@@ -134,6 +136,8 @@ def test_a_script_is_run_detached(appliance, rest, tmp_path):
     shown = rest.get(f"jobs/{run}").json()
     assert (shown["type"], shown["labels"]) == ("driver", {"name": "greeter"})
     assert rest.get(f"jobs/{run}/logs/driver-0").text == f"hello from {tmp_path}\n"
+    shown = rest.get(f"runs/{sent.json()['workflow']}").json()
+    assert (shown["git_commit"], shown["is_dirty"]) == ("0" * 40, True)
     never = {**body, "restart": {"on": ["user"], "limit": 1}}
     assert "own error" in problem_of(rest.post("jobs/detached", json=never))
     far = problem_of(rest.post("jobs/detached", json={**body, "num_systems": 9}))
@@ -260,7 +264,12 @@ def test_what_cannot_be_done_is_a_problem_with_a_sentence(rest, job):
     assert "no job 'wsjob-x'" in problem_of(rest.get("jobs/wsjob-x"))
     assert rest.get("jobs", params={"cursor": "%%%"}).status_code == 400
     assert rest.get("jobs", params={"limit": 0}).status_code == 422
-    assert rest.get("jobs", params={"label": "x"}).status_code == 400
+    for selector in ("x=y", "x in (a,y)", "x", "!z", "x!=z"):
+        assert rest.get("jobs", params={"label": selector}).status_code == 200, selector
+    for selector in ("x y", "x>1", "x in y", "=", ""):
+        for path in ("jobs", "runs"):
+            assert "not understood" in problem_of(rest.get(path, params={"label": selector}))
+    assert "no such parameter" in problem_of(rest.get("runs", params={"lable": "x=y"}))
     assert rest.patch(f"jobs/{job}", json={"priority": "p9"}).status_code == 400
     assert rest.patch(f"jobs/{job}", json={"owner": "eve"}).status_code == 422
     assert rest.delete(f"jobs/{job}").status_code == 409

@@ -48,6 +48,10 @@ class NewDetachedRun(BaseModel):
     restart: RestartWish = RestartWish()
     time_limit_seconds: Annotated[float, Field(ge=0, le=1e9)] = 0
     """Each job of the script is ended after so long, counted from its start; 0 sets no limit."""
+    git_commit: Annotated[str, Field(max_length=64)] = ""
+    """The git commit of `work_dir`, in hexadecimal; empty if it is in no repository."""
+    is_dirty: bool | None = None
+    """Whether files that git tracks differ from it; null if that is not known."""
     after: Annotated[list[_Name], Field(max_length=256)] = []
     """Jobs, and arrays of one's own, that must have succeeded before it starts."""
     array: Annotated[list[_Index], Field(max_length=64)] = []
@@ -81,6 +85,8 @@ def submit_detached(
         num_systems=wanted.num_systems,
         time_limit_seconds=wanted.time_limit_seconds,
         restart=RestartPolicy(on=tuple(wanted.restart.on), limit=wanted.restart.limit),
+        commit=wanted.git_commit,
+        is_dirty=wanted.is_dirty,
     )
     target = Target(kind="job", priority=wanted.priority)
     with entry.change(target, detail="detached"):

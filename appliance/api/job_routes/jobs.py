@@ -32,12 +32,13 @@ from appliance.core.cluster.records import MAX_LABELS, JobRecord
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobFilter, JobOrder, JobSort
+from appliance.core.queries.label_selector import parse_selector
 from appliance.files.profiles import chrome_events, find_output_titles
 from appliance.management.access.authorization import job_target
 from appliance.management.jobs.job_edits import JobEdit, mark_of
 from appliance.management.jobs.job_service import JobView, cancelled_by
 from appliance.management.jobs.run_sessions import with_readings
-from appliance.wire.requests.submissions import check_labels, parse_priority
+from appliance.wire.requests.submissions import parse_priority
 
 router = entry_router("jobs")
 
@@ -88,7 +89,7 @@ def _filter(
         with_finished=all_states,
         system=system,
         client_release=client_release,
-        labels=labels_of(label or []),
+        labels=parse_selector(label or ()),
         text=text,
         created_after=with_zone(created_after),
         order=order,
@@ -112,7 +113,9 @@ def list_jobs(
 
     `next` leads on without gaps while jobs come and go. `offset` leaves out so many, for lists that
     are looked at in the middle, and for those in the order of a column (`sort`), which have no
-    `next`. Each word of `text` occurs in the id, the user, the type, the phase or a label.
+    `next`. Each word of `text` occurs in the id, the user, the type, the phase or a label. Each
+    `label` is a selector as kubectl has them: `key=value`, `key!=value`, `key in (a,b)`,
+    `key notin (a,b)`, `key` or `!key`.
     """
     lines = services.lists.page(wanted)
     is_full = len(lines) == wanted.limit and wanted.sort is None
@@ -326,17 +329,6 @@ def _mark(if_match: str) -> str:
     if len(tag) < 2 or tag[0] != '"' or tag[-1] != '"':
         raise UserError(f"If-Match {if_match!r} is no ETag.", hint="Give the ETag as it came.")
     return tag[1:-1] or "-"
-
-
-def labels_of(texts: list[str]) -> dict[str, str]:
-    """Return the labels that a list is asked for; raises `UserError`."""
-    labels = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UserError(f"Label {text!r} lacks '='.", hint="Write label=key=value.")
-        labels[key] = value
-    return check_labels(labels)
 
 
 def with_zone(moment: dt.datetime | None) -> dt.datetime | None:

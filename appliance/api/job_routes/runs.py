@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from appliance.api.cursors import MAX_CURSOR, job_cursor, job_place
 from appliance.api.entry import Entry, caller_of, enter, entry_router
 from appliance.api.job_routes.job_schemas import JobSummary
-from appliance.api.job_routes.jobs import MAX_LIMIT, Name, labels_of
+from appliance.api.job_routes.jobs import MAX_LIMIT, Name
 from appliance.api.problems import problems
 from appliance.api.services import Services
 from appliance.core.access_rules import rules
@@ -17,6 +17,7 @@ from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import MAX_LABELS
 from appliance.core.ids import WorkflowId
 from appliance.core.queries.job_filter import JobFilter, JobOrder
+from appliance.core.queries.label_selector import parse_selector
 from appliance.core.queries.run_line import RunKind, RunLine
 from appliance.management.jobs.job_service import cancelled_by
 from appliance.management.jobs.run_service import RunProgressLine, may_read
@@ -43,7 +44,8 @@ class Run(BaseModel):
     index: int | None
     """Its number there."""
     phase: Phase
-    """Of its driver; without one of the job that runs, that waits, or that was the last."""
+    """Of its driver; without one of the job that runs, that waits, or that was the last, but
+    RUNNING between jobs while its client lives."""
     message: str
     """Reason of the phase."""
     argv: list[str]
@@ -72,7 +74,7 @@ class Run(BaseModel):
     created_at: dt.datetime
     started_at: dt.datetime | None
     ended_at: dt.datetime | None
-    """Null while one of its jobs has not ended."""
+    """Null while one of its jobs has not ended, or its client lives."""
 
     @classmethod
     def of(cls, run: RunLine, progress: RunProgressLine, *, is_readable: bool) -> "Run":
@@ -94,7 +96,7 @@ class Run(BaseModel):
             array=run.array,
             index=run.index,
             phase=run.phase,
-            message=run.deciding.message,
+            message=run.message,
             argv=list(run.argv) if is_readable else [],
             script=run.script if is_readable else "",
             work_dir=run.work_dir if is_readable else "",
@@ -141,7 +143,7 @@ def _filter(
         user=user,
         uid=caller_of(request).user.uid if mine else None,
         with_finished=all_states,
-        labels=labels_of(label or []),
+        labels=parse_selector(label or ()),
         text=text,
         after=job_place(cursor, JobOrder.NEWEST) if cursor else None,
         limit=limit,
@@ -158,7 +160,8 @@ def list_runs(
 ) -> RunPage:
     """Return runs, newest first, a page at a time; finished ones only when asked for.
 
-    `label`, `user` and `text` are about the first job of each, which is a detached run's driver.
+    `label`, a selector as for jobs, `user` and `text` are about the first job of each, which is a
+    detached run's driver.
     """
     runs = services.runs.page(wanted)
     progress = services.runs.progress(runs)

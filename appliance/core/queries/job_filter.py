@@ -5,13 +5,14 @@ csctl, REST and management itself ask with the same filter; `storage.queue` answ
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import MAX_LABELS, User
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.label_selector import LabelRequirement
 
 
 class JobOrder(StrEnum):
@@ -58,7 +59,7 @@ class JobFilter:
         with_finished: Finished jobs too; of meaning without `phases` alone.
         system: Only with this system.
         client_release: Only submitted by a client of this release, as in `2.10.0`.
-        labels: Only with all of these labels.
+        labels: Only with labels of which all of this is true.
         text: Only jobs in which each of its words occurs: in the id, the owner's name, the type,
             the phase, or a label written `key=value`; case does not count.
         created_after: Only jobs submitted then or later.
@@ -79,7 +80,7 @@ class JobFilter:
     with_finished: bool = False
     system: str = ""
     client_release: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: tuple[LabelRequirement, ...] = ()
     text: str = ""
     created_after: dt.datetime | None = None
     order: JobOrder = JobOrder.PRIORITY
@@ -92,7 +93,7 @@ class JobFilter:
     def __post_init__(self) -> None:
         if len(self.labels) > MAX_LABELS:
             raise UserError(
-                f"No job has {len(self.labels):,} labels; {MAX_LABELS} are the most.",
+                f"The selector has {len(self.labels):,} parts; {MAX_LABELS} are the most.",
                 hint="Ask for fewer.",
             )
 

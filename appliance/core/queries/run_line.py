@@ -69,12 +69,14 @@ class RunLine:
         name: What it is called; empty if it has no name.
         jobs: Its jobs, oldest first; at least one.
         spec: What its driver runs; None for an attached run.
+        has_client: Whether the client of an attached run lives, so that more jobs may come.
     """
 
     id: WorkflowId
     name: str
     jobs: Sequence[JobLine]
     spec: DriverSpec | None
+    has_client: bool = False
 
     @property
     def first(self) -> JobLine:
@@ -118,13 +120,34 @@ class RunLine:
         return (running or live or self.jobs)[-1]
 
     @property
+    def is_between_jobs(self) -> bool:
+        """Whether its client lives and none of its jobs does: its script goes on."""
+        return self.driver is None and self.has_client and not self.unfinished
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it lives, and nothing can come."""
+        return not self.unfinished and not self.is_between_jobs
+
+    @property
     def phase(self) -> Phase:
-        """Where it stands; of an attached run nobody knows more than its jobs tell."""
-        return self.deciding.phase
+        """Where it stands: as the job that decides, or running while its script alone does."""
+        return Phase.RUNNING if self.is_between_jobs else self.deciding.phase
+
+    @property
+    def message(self) -> str:
+        """Reason of the phase."""
+        if not self.is_between_jobs:
+            return self.deciding.message
+        last = self.jobs[-1]
+        why = f" ({last.message})" if last.message and last.phase is not Phase.SUCCEEDED else ""
+        return f"its script goes on after {last.id}, which is {last.phase.value}{why}"
 
     @property
     def ended_at(self) -> dt.datetime | None:
-        """When it ended; None while one of its jobs has not."""
+        """When it ended; None while one of its jobs has not, or its client lives."""
+        if self.is_between_jobs:
+            return None
         ends = [job.ended_at for job in self.jobs]
         known = [end for end in ends if end is not None]
         return max(known) if len(known) == len(ends) else None

@@ -33,6 +33,7 @@ from appliance.core.ids import (
     new_workflow_id,
 )
 from appliance.core.queries.job_filter import JobFilter
+from appliance.core.queries.label_selector import equal_to
 from appliance.core.queries.run_line import inherited_labels
 from appliance.management.access.authorization import write_down
 from appliance.management.access.driver_tokens import DriverTokens
@@ -266,7 +267,10 @@ class DriverService:
                 raise NotFoundError(f"There is no job {name}{where}.")
             return [job]
         wanted = JobFilter(
-            session=session, uid=user.uid, labels={ARRAY_LABEL: name}, with_finished=True
+            session=session,
+            uid=user.uid,
+            labels=equal_to({ARRAY_LABEL: name}),
+            with_finished=True,
         )
         found = self._state.jobs.list(wanted)
         if not found:

@@ -132,9 +132,13 @@ class RunService:
 
         Raises:
             NotFoundError: There is no such run.
-            ConflictError: It has ended already.
+            ConflictError: It has ended already, or its script alone lives, in a terminal.
         """
         line = self.load(run)
+        if line.is_between_jobs:
+            raise ConflictError(
+                f"Run {run} has no job now; {line.message}.", hint="End it in its terminal."
+            )
         if not line.unfinished:
             raise ConflictError(f"Run {run} is {line.phase.value} already.")
         for job in line.unfinished:
@@ -164,7 +168,7 @@ def choose(name: str, found: Sequence[RunLine], asker: User) -> RunLine:
         asker: Who has written the name.
     """
     own = [run for run in found if run.user.uid == asker.uid] or found
-    live = [run for run in own if run.unfinished]
+    live = [run for run in own if not run.is_over]
     if len(live) > 1:
         named = ", ".join(run.id for run in live[:_MOST_NAMED])
         more = f" and {len(live) - _MOST_NAMED} more" if len(live) > _MOST_NAMED else ""

@@ -12,6 +12,7 @@ from appliance.core.cluster.run import not_finite_words
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobFilter, JobLine, JobOrder
+from appliance.core.queries.label_selector import equal_to, parse_selector
 from appliance.management.cluster.inventory import Inventory, this_node
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.jobs.job_lists import JobLists
@@ -183,7 +184,7 @@ class ResourceViews:
                 session=session,
                 workflow=options.workflow_id,
                 uid=uid,
-                labels=dict(options.label_filters),
+                labels=(*equal_to(options.label_filters), *parse_selector(options.selectors)),
                 with_finished=options.all_states,
                 order=_order(options),
                 limit=options.limit,

@@ -7,6 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from appliance.core.cluster.records import User
 from appliance.core.errors import InternalError
 from appliance.core.queries.job_filter import JobFilter, JobLine
+from appliance.core.queries.label_selector import equal_to, parse_selector
 from appliance.core.queries.run_line import RunLine
 from appliance.management.access.authorization import asking, asking_principal
 from appliance.management.cluster.session_service import SessionService
@@ -30,7 +31,7 @@ class RunServicer(runs_pb2_grpc.RunsServicer):
         wanted = JobFilter(
             session=request.session,
             uid=asking().uid if request.current_user_only else None,
-            labels=dict(request.labels),
+            labels=(*equal_to(request.labels), *parse_selector(request.selectors)),
             with_finished=request.with_finished,
             limit=max(0, request.limit),
         )
@@ -62,7 +63,7 @@ class RunServicer(runs_pb2_grpc.RunsServicer):
             array=run.array,
             index=run.index,
             phase=run.phase.value,
-            message=run.deciding.message,
+            message=run.message,
             client_release=run.client_release,
             jobs=map(_job, run.jobs),
             log_job=run.log_job,

@@ -66,7 +66,7 @@ class State:
             job_pages=JobPages(database),
             series=SeriesRepository(database),
             run_sessions=RunSessionRepository(database),
-            runs=RunRepository(database),
+            runs=RunRepository(database, clock),
             sessions=SessionRepository(database, clock),
             system_events=SystemEventRepository(database),
             notifications=NotificationRepository(database),

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Select, and_, not_, or_, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from appliance.core.cluster.jobs import Phase
 from appliance.core.ids import ARRAY_LABEL
 from appliance.core.queries.job_filter import JobFilter, JobOrder, JobSort
+from appliance.core.queries.label_selector import LabelRequirement
 from appliance.storage.schema.tables import GrantRow, JobRow, LabelRow
 
 IS_UNFINISHED = JobRow.ended_at.is_(None)
@@ -77,13 +78,23 @@ def _membership(wanted: JobFilter) -> list[ColumnElement[bool]]:
     if wanted.system:
         held = select(GrantRow.job).where(GrantRow.system == wanted.system)
         found.append(JobRow.id.in_(held))
-    for key, value in wanted.labels.items():
-        if key == ARRAY_LABEL:
-            found.append(JobRow.array_id == value)
-            continue
-        tagged = select(LabelRow.job).where(LabelRow.key == key, LabelRow.value == value)
-        found.append(JobRow.id.in_(tagged))
+    found += map(_labelled, wanted.labels)
     return found + [_mentions(word) for word in wanted.text.split()]
+
+
+def _labelled(wanted: LabelRequirement) -> ColumnElement[bool]:
+    """Return whether a job's labels are as one part of a selector asks for.
+
+    An array is a column of its own: a label of that name may be older than arrays.
+    """
+    if wanted.key == ARRAY_LABEL:
+        array = JobRow.array_id
+        has = array != "" if wanted.values is None else array.in_(wanted.values)
+        return not_(has) if wanted.is_excluded else has
+    tagged = select(LabelRow.job).where(LabelRow.key == wanted.key)
+    if wanted.values is not None:
+        tagged = tagged.where(LabelRow.value.in_(wanted.values))
+    return JobRow.id.not_in(tagged) if wanted.is_excluded else JobRow.id.in_(tagged)
 
 
 def _mentions(word: str) -> ColumnElement[bool]:

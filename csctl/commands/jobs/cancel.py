@@ -11,7 +11,7 @@ from csctl.command_line.flags import JobNamesArgument, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
 from csctl.commands.jobs.named_runs import load_run
-from csctl.labels import parse_filters
+from csctl.labels import SELECTORS, parse_selection
 from csctl.names import JobName, parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.jobs import job_columns
@@ -30,7 +30,7 @@ def cancel_job(
     mine: Annotated[bool, option("-m", "--mine", help="My unfinished jobs.")] = False,
     labels: Annotated[
         list[str] | None,
-        option("-l", "--label", metavar="K=V,...", help="Unfinished jobs with all these labels."),
+        option("-l", "--label", metavar="SELECTOR", help=f"Unfinished jobs with: {SELECTORS}."),
     ] = None,
     force: Annotated[
         bool,
@@ -81,6 +81,10 @@ def _of_run(invocation: Invocation, text: str) -> Sequence[JobName]:
     wanted = parse_job_name(text)
     with invocation.connect(wanted.session) as client:
         run = load_run(invocation, client, wanted)
+    if not run.unfinished and run.phase == "RUNNING":
+        raise UserError(
+            f"Run {run.run_id} has no job now; {run.message}.", hint="End it in its terminal."
+        )
     if not run.unfinished:
         raise UserError(f"Run {run.run_id} is {run.phase} already.")
     return [JobName(run.session, job) for job in run.unfinished]
@@ -105,7 +109,12 @@ def _named(invocation: Invocation, text: str) -> Sequence[JobName]:
 
 
 def _find(invocation: Invocation, *, is_mine: bool, labels: Sequence[str]) -> list[Job]:
-    options = GetOptions(current_user_only=is_mine, label_filters=parse_filters(labels))
+    selection = parse_selection(labels)
+    options = GetOptions(
+        current_user_only=is_mine,
+        label_filters=selection.label_filters,
+        selectors=selection.selectors,
+    )
     with invocation.connect() as client:
         return list(client.get("jobs", JobList, options=options).items)
 

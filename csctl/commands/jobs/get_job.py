@@ -12,6 +12,7 @@ from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
 from csctl.commands.jobs.jobs import list_jobs
 from csctl.connection.errors import FollowedJobError
+from csctl.labels import SELECTORS
 from csctl.names import JobName, parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.jobs import (
@@ -51,7 +52,12 @@ def get_job(
     ] = False,
     labels: Annotated[
         list[str] | None,
-        option("-l", "--label", metavar="K=V,...", help="Without a name: jobs with these labels."),
+        option(
+            "-l",
+            "--label",
+            metavar="SELECTOR",
+            help=f"Without a name: only jobs with such labels: {SELECTORS}.",
+        ),
     ] = None,
     watch: Annotated[
         bool,

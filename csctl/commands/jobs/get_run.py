@@ -11,7 +11,7 @@ from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
 from csctl.commands.jobs.jobs import TABLE_LIMIT, WatchFlag
 from csctl.commands.jobs.named_runs import load_run
-from csctl.labels import parse_filters
+from csctl.labels import SELECTORS, parse_selection
 from csctl.names import parse_job_name
 from csctl.output.documents.output_formats import OutputFormat, Table
 from csctl.output.run_lines import member_columns, run_columns, run_facts
@@ -27,7 +27,9 @@ def list_runs(
     mine: Annotated[bool, option("-m", "--mine", help="My runs only.")] = False,
     labels: Annotated[
         list[str] | None,
-        option("-l", "--label", metavar="K=V,...", help="Runs that have all of these labels only."),
+        option(
+            "-l", "--label", metavar="SELECTOR", help=f"Only runs with such labels: {SELECTORS}."
+        ),
     ] = None,
     all_namespaces: Annotated[
         bool, option("-A", "--all-namespaces", help="Runs of all sessions.")
@@ -47,10 +49,12 @@ def list_runs(
     """List runs that are not over, newest first: scripts, each with all jobs that it submits."""
     is_table = output in (OutputFormat.TABLE, OutputFormat.WIDE)
     at_most = (TABLE_LIMIT if is_table else 0) if limit is None else limit
+    selection = parse_selection(labels or ())
     request = ListRunsRequest(
         with_finished=all_states,
         current_user_only=mine,
-        labels=parse_filters(labels or ()),
+        labels=selection.label_filters,
+        selectors=selection.selectors,
         limit=at_most + 1 if at_most else 0,  # one more tells that there are more
     )
     with invocation.connect() as client:

@@ -5,10 +5,11 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated
 
+from appliance.core.errors import UserError
 from csctl.command_line.flags import OutputOption
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
-from csctl.labels import parse_filters
+from csctl.labels import SELECTORS, parse_selection
 from csctl.output.documents.output_formats import OutputFormat, Table
 from csctl.output.jobs import job_columns
 from csctl.output.table import render
@@ -42,7 +43,9 @@ def list_jobs(
     mine: Annotated[bool, option("-m", "--mine", help="My jobs only.")] = False,
     labels: Annotated[
         list[str] | None,
-        option("-l", "--label", metavar="K=V,...", help="Jobs that have all of these labels only."),
+        option(
+            "-l", "--label", metavar="SELECTOR", help=f"Only jobs with such labels: {SELECTORS}."
+        ),
     ] = None,
     workflow: Annotated[
         str, option("--workflow", metavar="NAME", help="Jobs of this workflow only.")
@@ -69,12 +72,18 @@ def list_jobs(
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List jobs that wait or run: by priority, then newest first."""
+    if descending and sort_by is None:
+        raise UserError("--desc is the other way of --sort-by.", hint="Give both, or neither.")
+    if mine and uid is not None:
+        raise UserError("--mine and --uid both say whose jobs.", hint="Give one of them.")
     is_table = output in (OutputFormat.TABLE, OutputFormat.WIDE)
     at_most = (TABLE_LIMIT if is_table else 0) if limit is None else limit
+    selection = parse_selection(labels or ())
     options = GetOptions(
         all_states=all_states,
         current_user_only=mine,
-        label_filters=parse_filters(labels or ()),
+        label_filters=selection.label_filters,
+        selectors=selection.selectors,
         workflow_id=workflow,
         uid=uid or 0,
         sort_by=sort_by or "",

@@ -16,7 +16,7 @@ from csctl.commands.jobs.attach import follow
 from csctl.commands.jobs.named_runs import load_run
 from csctl.connection.client import ClusterClient
 from csctl.git_state import git_state
-from csctl.labels import parse_filters
+from csctl.labels import parse_labels
 from csctl.names import JobName, parse_job_name
 from csctl.priorities import parse_priority
 from csctl.time_limits import parse_time_limit
@@ -231,7 +231,7 @@ def parse_indices(text: str) -> list[int]:
 
 def _labels(name: str, labels: Sequence[str]) -> dict[str, str]:
     named = {"name": name} if name else {}
-    return {**parse_filters(labels), **named}
+    return {**parse_labels(labels), **named}
 
 
 def search_path(program: str, path: str, work_dir: str) -> str:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/wsc/v1/runs.proto\x12\x06wsc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc7\x01\n\x0fListRunsRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x15\n\rwith_finished\x18\x02 \x01(\x08\x12\x19\n\x11\x63urrent_user_only\x18\x03 \x01(\x08\x12\x33\n\x06labels\x18\x04 \x03(\x0b\x32#.wsc.v1.ListRunsRequest.LabelsEntry\x12\r\n\x05limit\x18\x05 \x01(\x05\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"*\n\rListRunsReply\x12\x19\n\x04runs\x18\x01 \x03(\x0b\x32\x0b.wsc.v1.Run\"H\n\rGetRunRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\t\x12\x18\n\x10session_of_names\x18\x03 \x01(\t\"\xff\x05\n\x03Run\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\t\x12\x0c\n\x04user\x18\x04 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\x03\x12\'\n\x06labels\x18\x06 \x03(\x0b\x32\x17.wsc.v1.Run.LabelsEntry\x12\x0c\n\x04kind\x18\x07 \x01(\t\x12\r\n\x05\x61rray\x18\x08 \x01(\t\x12\x12\n\x05index\x18\t \x01(\x05H\x00\x88\x01\x01\x12\r\n\x05phase\x18\n \x01(\t\x12\x0f\n\x07message\x18\x0b \x01(\t\x12\x0c\n\x04\x61rgv\x18\x0c \x03(\t\x12\x0e\n\x06script\x18\r \x01(\t\x12\x10\n\x08work_dir\x18\x0e \x01(\t\x12\x1a\n\x12\x65nvironment_digest\x18\x0f \x01(\t\x12\x12\n\ngit_commit\x18\x10 \x01(\t\x12\x15\n\x08is_dirty\x18\x11 \x01(\x08H\x01\x88\x01\x01\x12\x16\n\x0e\x63lient_release\x18\x12 \x01(\t\x12\x1c\n\x04jobs\x18\x13 \x03(\x0b\x32\x0e.wsc.v1.RunJob\x12\x0f\n\x07log_job\x18\x14 \x01(\t\x12\x12\n\nunfinished\x18\x15 \x03(\t\x12\x0c\n\x04step\x18\x16 \x01(\x03\x12\x11\n\tnum_steps\x18\x17 \x01(\x03\x12\x30\n\x0blast_values\x18\x18 \x03(\x0b\x32\x1b.wsc.v1.Run.LastValuesEntry\x12+\n\x07\x63reated\x18\x19 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07started\x18\x1a \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x1b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tdashboard\x18\x1c \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x31\n\x0fLastValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06_indexB\x0b\n\t_is_dirty\"\xd9\x01\n\x06RunJob\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\r\n\x05phase\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x0f\n\x07systems\x18\x05 \x03(\t\x12+\n\x07\x63reated\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07started\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2p\n\x04Runs\x12:\n\x08ListRuns\x12\x17.wsc.v1.ListRunsRequest\x1a\x15.wsc.v1.ListRunsReply\x12,\n\x06GetRun\x12\x15.wsc.v1.GetRunRequest\x1a\x0b.wsc.v1.Runb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/wsc/v1/runs.proto\x12\x06wsc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xda\x01\n\x0fListRunsRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x15\n\rwith_finished\x18\x02 \x01(\x08\x12\x19\n\x11\x63urrent_user_only\x18\x03 \x01(\x08\x12\x33\n\x06labels\x18\x04 \x03(\x0b\x32#.wsc.v1.ListRunsRequest.LabelsEntry\x12\r\n\x05limit\x18\x05 \x01(\x05\x12\x11\n\tselectors\x18\x06 \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"*\n\rListRunsReply\x12\x19\n\x04runs\x18\x01 \x03(\x0b\x32\x0b.wsc.v1.Run\"H\n\rGetRunRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\t\x12\x18\n\x10session_of_names\x18\x03 \x01(\t\"\xff\x05\n\x03Run\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\t\x12\x0c\n\x04user\x18\x04 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\x03\x12\'\n\x06labels\x18\x06 \x03(\x0b\x32\x17.wsc.v1.Run.LabelsEntry\x12\x0c\n\x04kind\x18\x07 \x01(\t\x12\r\n\x05\x61rray\x18\x08 \x01(\t\x12\x12\n\x05index\x18\t \x01(\x05H\x00\x88\x01\x01\x12\r\n\x05phase\x18\n \x01(\t\x12\x0f\n\x07message\x18\x0b \x01(\t\x12\x0c\n\x04\x61rgv\x18\x0c \x03(\t\x12\x0e\n\x06script\x18\r \x01(\t\x12\x10\n\x08work_dir\x18\x0e \x01(\t\x12\x1a\n\x12\x65nvironment_digest\x18\x0f \x01(\t\x12\x12\n\ngit_commit\x18\x10 \x01(\t\x12\x15\n\x08is_dirty\x18\x11 \x01(\x08H\x01\x88\x01\x01\x12\x16\n\x0e\x63lient_release\x18\x12 \x01(\t\x12\x1c\n\x04jobs\x18\x13 \x03(\x0b\x32\x0e.wsc.v1.RunJob\x12\x0f\n\x07log_job\x18\x14 \x01(\t\x12\x12\n\nunfinished\x18\x15 \x03(\t\x12\x0c\n\x04step\x18\x16 \x01(\x03\x12\x11\n\tnum_steps\x18\x17 \x01(\x03\x12\x30\n\x0blast_values\x18\x18 \x03(\x0b\x32\x1b.wsc.v1.Run.LastValuesEntry\x12+\n\x07\x63reated\x18\x19 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07started\x18\x1a \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x1b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tdashboard\x18\x1c \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x31\n\x0fLastValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06_indexB\x0b\n\t_is_dirty\"\xd9\x01\n\x06RunJob\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\r\n\x05phase\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x0f\n\x07systems\x18\x05 \x03(\t\x12+\n\x07\x63reated\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07started\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2p\n\x04Runs\x12:\n\x08ListRuns\x12\x17.wsc.v1.ListRunsRequest\x1a\x15.wsc.v1.ListRunsReply\x12,\n\x06GetRun\x12\x15.wsc.v1.GetRunRequest\x1a\x0b.wsc.v1.Runb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,21 +39,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RUN_LASTVALUESENTRY']._loaded_options = None
   _globals['_RUN_LASTVALUESENTRY']._serialized_options = b'8\001'
   _globals['_LISTRUNSREQUEST']._serialized_start=70
-  _globals['_LISTRUNSREQUEST']._serialized_end=269
-  _globals['_LISTRUNSREQUEST_LABELSENTRY']._serialized_start=224
-  _globals['_LISTRUNSREQUEST_LABELSENTRY']._serialized_end=269
-  _globals['_LISTRUNSREPLY']._serialized_start=271
-  _globals['_LISTRUNSREPLY']._serialized_end=313
-  _globals['_GETRUNREQUEST']._serialized_start=315
-  _globals['_GETRUNREQUEST']._serialized_end=387
-  _globals['_RUN']._serialized_start=390
-  _globals['_RUN']._serialized_end=1157
-  _globals['_RUN_LABELSENTRY']._serialized_start=224
-  _globals['_RUN_LABELSENTRY']._serialized_end=269
-  _globals['_RUN_LASTVALUESENTRY']._serialized_start=1085
-  _globals['_RUN_LASTVALUESENTRY']._serialized_end=1134
-  _globals['_RUNJOB']._serialized_start=1160
-  _globals['_RUNJOB']._serialized_end=1377
-  _globals['_RUNS']._serialized_start=1379
-  _globals['_RUNS']._serialized_end=1491
+  _globals['_LISTRUNSREQUEST']._serialized_end=288
+  _globals['_LISTRUNSREQUEST_LABELSENTRY']._serialized_start=243
+  _globals['_LISTRUNSREQUEST_LABELSENTRY']._serialized_end=288
+  _globals['_LISTRUNSREPLY']._serialized_start=290
+  _globals['_LISTRUNSREPLY']._serialized_end=332
+  _globals['_GETRUNREQUEST']._serialized_start=334
+  _globals['_GETRUNREQUEST']._serialized_end=406
+  _globals['_RUN']._serialized_start=409
+  _globals['_RUN']._serialized_end=1176
+  _globals['_RUN_LABELSENTRY']._serialized_start=243
+  _globals['_RUN_LABELSENTRY']._serialized_end=288
+  _globals['_RUN_LASTVALUESENTRY']._serialized_start=1104
+  _globals['_RUN_LASTVALUESENTRY']._serialized_end=1153
+  _globals['_RUNJOB']._serialized_start=1179
+  _globals['_RUNJOB']._serialized_end=1396
+  _globals['_RUNS']._serialized_start=1398
+  _globals['_RUNS']._serialized_end=1510
 # @@protoc_insertion_point(module_scope)

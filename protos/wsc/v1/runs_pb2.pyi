@@ -48,6 +48,7 @@ class ListRunsRequest(_message.Message):
     CURRENT_USER_ONLY_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    SELECTORS_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """Empty for all sessions."""
     with_finished: _builtins.bool
@@ -59,6 +60,10 @@ class ListRunsRequest(_message.Message):
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Only those whose first job has all of these labels."""
 
+    @_builtins.property
+    def selectors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What else those labels must be like, as in `seed in (1,2),!draft`; all of it."""
+
     def __init__(
         self,
         *,
@@ -67,10 +72,11 @@ class ListRunsRequest(_message.Message):
         current_user_only: _builtins.bool = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         limit: _builtins.int = ...,
+        selectors: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_user_only", b"current_user_only", "labels", b"labels", "limit", b"limit", "session", b"session", "with_finished", b"with_finished"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_user_only", b"current_user_only", "labels", b"labels", "limit", b"limit", "selectors", b"selectors", "session", b"session", "with_finished", b"with_finished"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -210,7 +216,9 @@ class Run(_message.Message):
     """The array of detached runs that it belongs to, and its number there; empty if to none."""
     index: _builtins.int
     phase: _builtins.str
-    """Of its driver; without one of the job that runs, that waits, or that was the last."""
+    """Of its driver; without one of the job that runs, that waits, or that was the last, but RUNNING
+    between jobs while its client lives.
+    """
     message: _builtins.str
     script: _builtins.str
     """The word that tells most of that."""

@@ -5,6 +5,8 @@ import asyncio
 import httpx
 import pytest
 
+from appliance.api.entry import queries_of
+from appliance.api.job_routes.jobs import router
 from appliance.core.access_rules.model import ALLOWANCES, Cost
 from appliance.core.errors import UserError
 from tests.support.rest import described_app
@@ -86,3 +88,21 @@ def test_wrong_logins_are_soon_told_to_wait(rest):
     assert 1 <= int(late.headers["retry-after"]) <= 5
     bearer = {"authorization": "Bearer guess"}
     assert rest("GET", "/api/v1/me", headers=bearer).status_code == 429
+
+
+def test_a_query_parameter_that_a_route_does_not_have_is_refused(rest):
+    answer = rest("GET", "/api/v1/login", params={"lable": "a=b"})
+    assert answer.status_code == 422
+    assert "query.lable: there is no such parameter here. There is: none" in answer.text
+
+
+def test_every_list_takes_the_parameters_that_it_describes(rest):
+    # What its own dependencies take counts as well.
+    (route,) = (each for each in router.routes if each.path == "/jobs")
+    described = rest.app.openapi()["paths"]["/api/v1/jobs"]["get"]["parameters"]
+    assert {each["name"] for each in described} == set(queries_of(route.dependant))
+
+
+def test_an_identity_provider_may_answer_with_more_than_is_asked_for(rest):
+    answer = rest("GET", "/api/v1/login/oidc/callback", params={"session_state": "x"})
+    assert answer.status_code != 422

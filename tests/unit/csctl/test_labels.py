@@ -3,20 +3,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.errors import UserError
-from csctl.labels import parse_changes, parse_filters
+from csctl.labels import parse_changes, parse_labels, parse_selection
 
 _PART = st.from_regex(r"\A([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]\Z")
 
 
-def test_filters_of_one_text_and_of_several_are_joined() -> None:
-    assert parse_filters(["a=1,b=2", "c=3"]) == {"a": "1", "b": "2", "c": "3"}
+def test_labels_of_one_text_and_of_several_are_joined() -> None:
+    assert parse_labels(["a=1,b=2", "c=3"]) == {"a": "1", "b": "2", "c": "3"}
 
 
 @given(st.dictionaries(_PART, _PART, min_size=1))
 def test_every_valid_label_is_read_back(labels: dict[str, str]) -> None:
     text = ",".join(f"{key}={value}" for key, value in labels.items())
 
-    assert parse_filters([text]) == labels
+    assert parse_labels([text]) == labels
     assert parse_changes(text.split(",")) == labels
 
 
@@ -37,7 +37,7 @@ def test_what_is_not_a_label_is_refused_by_name(text: str) -> None:
 
 def test_a_value_may_be_empty() -> None:
     assert parse_changes(["a="]) == {"a": ""}
-    assert parse_filters(["a=,b=1"]) == {"a": "", "b": "1"}
+    assert parse_labels(["a=,b=1"]) == {"a": "", "b": "1"}
 
 
 def test_one_label_cannot_be_changed_twice() -> None:
@@ -45,6 +45,12 @@ def test_one_label_cannot_be_changed_twice() -> None:
         parse_changes(["a=1", "a-"])
 
 
-def test_a_filter_for_two_values_of_one_key_is_refused() -> None:
+def test_two_values_of_one_key_are_refused() -> None:
     with pytest.raises(UserError, match="'a' is given as '1' and as '2'"):
-        parse_filters(["a=1", "a=2"])
+        parse_labels(["a=1", "a=2"])
+
+
+def test_equal_labels_travel_as_every_release_of_the_appliance_reads_them() -> None:
+    selection = parse_selection(["a=1,b in (2)", "c!=3,d in (4, 5),!e,f"])
+    assert selection.label_filters == {"a": "1", "b": "2"}
+    assert selection.selectors == ["c!=3", "d in (4,5)", "!e", "f"]

@@ -18,6 +18,7 @@ from appliance.core.errors import ConflictError, NotFoundError, UnschedulableErr
 from appliance.core.ids import JobId
 from appliance.core.queries.audit_trail import AuditFilter
 from appliance.core.queries.job_filter import JobFilter
+from appliance.core.queries.label_selector import equal_to
 from appliance.management.access.authorization import open_access
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.jobs.driver_service import DriverService, DriverSubmission
@@ -225,7 +226,7 @@ def test_a_job_belongs_to_an_array_by_a_field_and_not_by_a_label(tmp_path):
         stranger = harness.state.jobs.create(
             new_job("wsjob-s", user=ADA, labels={"array": array, "index": "8"})
         )
-        found = harness.state.jobs.list(JobFilter(labels={"array": array}))
+        found = harness.state.jobs.list(JobFilter(labels=equal_to({"array": array})))
         assert [job.id for job in found] == [member.id]
         for name in (array, f"{DEFAULT_SESSION}/{array}", f"{DEFAULT_SESSION}/{member.id}"):
             assert harness.jobs.load(following(harness, name)).requirements.after == (member.id,)

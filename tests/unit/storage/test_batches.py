@@ -11,6 +11,7 @@ from appliance.core.cluster.records import EventRecord, Holding, PodRecord
 from appliance.core.errors import ConflictError
 from appliance.core.ids import JobId, Role, pod_name
 from appliance.core.queries.job_filter import JobFilter, JobPosition
+from appliance.core.queries.label_selector import equal_to
 from appliance.management.store.state import State
 from appliance.storage.engine.database import WouldWaitError
 from tests.support.management import move, new_job, opened_state
@@ -186,7 +187,11 @@ def test_the_first_jobs_of_a_list_are_those_of_the_whole_list(state):
             state.jobs.create(new_job(job, priority=(99, 299, 399)[number % 3], labels=labels))
     move(state.jobs, names(12)[1], Phase.QUEUED, Phase.CANCELLED)
     fresh = State.over(state.database, state.clock)
-    for wanted in (JobFilter(), JobFilter(labels={"even": "1"}), JobFilter(with_finished=True)):
+    for wanted in (
+        JobFilter(),
+        JobFilter(labels=equal_to({"even": "1"})),
+        JobFilter(with_finished=True),
+    ):
         everything = fresh.jobs.list(wanted)
         assert len(everything) >= 6
         for limit in (1, 5, 99):

@@ -9,6 +9,7 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import User
 from appliance.core.errors import UserError
 from appliance.core.queries.job_filter import JobFilter, JobPosition
+from appliance.core.queries.label_selector import equal_to, parse_selector
 from appliance.core.queries.run_line import inherited_labels, run_name
 from appliance.storage.runs import run_pages
 from tests.support.management import move, new_job
@@ -56,6 +57,47 @@ def test_a_workflow_is_a_run_from_its_first_job_on_however_it_was_opened(state):
     assert [run.name for run in state.runs.page(EVERY)] == ["one"]
 
 
+def test_a_script_whose_workflow_is_held_goes_on_between_its_jobs(state, clock):
+    state.workflows.ensure("wflow-a", session="job-operator", user=new_job().user)
+    state.leases.grant("wflow-a", seconds=30)
+    for number, phase in enumerate((Phase.SUCCEEDED, Phase.FAILED)):
+        job = submit(state, f"wsjob-{number}", "wflow-a", type=JobType.COMPILE)
+        end(state, job, phase)
+        (run,) = state.runs.page(JobFilter())
+        assert (run.phase, run.ended_at, run.is_over) == (Phase.RUNNING, None, False)
+        assert run.message.startswith(f"its script goes on after wsjob-{number}, which is {phase}")
+        assert state.runs.count(JobFilter()) == 1
+    clock.advance(31.0)
+    assert (state.runs.page(JobFilter()), state.runs.count(JobFilter())) == ([], 0)
+    assert state.runs.find("wflow-a").phase is Phase.FAILED
+    state.leases.grant("wflow-a", seconds=30)
+    state.leases.end("wflow-a")
+    assert state.runs.find("wflow-a").is_over
+
+
+def test_a_script_without_a_workflow_lease_goes_on_right_after_its_compile(state, clock):
+    end(state, submit(state, "wsjob-a", "wflow-a", type=JobType.COMPILE), Phase.SUCCEEDED)
+    end(state, submit(state, "wsjob-b", "wflow-b", type=JobType.COMPILE), Phase.FAILED)
+    end(state, submit(state, "wsjob-c", "wflow-c"), Phase.SUCCEEDED)
+    assert ids(state.runs.page(JobFilter())) == ["wflow-a"]
+    assert state.runs.find("wflow-a").phase is Phase.RUNNING
+    end(state, submit(state, "wsjob-d", "wflow-a"), Phase.SUCCEEDED)
+    assert state.runs.find("wflow-a").phase is Phase.SUCCEEDED
+    end(state, submit(state, "wsjob-e", "wflow-e", type=JobType.COMPILE), Phase.SUCCEEDED)
+    clock.advance(16.0)
+    assert state.runs.page(JobFilter()) == []
+    assert state.runs.find("wflow-e").ended_at is not None
+
+
+def test_a_detached_run_stands_where_its_driver_does_whoever_holds_its_workflow(state):
+    driver = submit(state, "wsjob-d", "wflow-a", spec=SPEC)
+    state.leases.grant("wflow-a", seconds=30)
+    end(state, submit(state, "wsjob-c", "wflow-a", type=JobType.COMPILE), Phase.SUCCEEDED)
+    end(state, driver)
+    assert state.runs.find("wflow-a").is_over
+    assert state.runs.page(JobFilter()) == []
+
+
 def test_jobs_of_somebody_else_are_none_of_a_run(state):
     submit(state, "wsjob-a", "wflow-a")
     submit(state, "wsjob-b", "wflow-a", user=User(uid=1001, gid=100, name="bob"))
@@ -70,7 +112,7 @@ def test_a_run_goes_with_the_last_of_its_jobs_and_begins_with_the_oldest_that_is
     second = submit(state, "wsjob-b", "wflow-a", labels={"model": "gpt"})
     end(state, second)
     state.jobs.prune(clock.now() - dt.timedelta(seconds=1), limit=9)
-    (run,) = state.runs.page(JobFilter(labels={"model": "gpt"}, with_finished=True))
+    (run,) = state.runs.page(JobFilter(labels=equal_to({"model": "gpt"}), with_finished=True))
     assert [job.id for job in run.jobs] == [second.id]
     state.jobs.delete(second.id)
     assert state.runs.page(EVERY) == []
@@ -99,7 +141,8 @@ def test_pages_of_runs_are_newest_first_without_gaps_and_are_filtered_like_jobs(
         ({"uid": 1001}, ["wflow-2"]),
         ({"user": "bob"}, ["wflow-2"]),
         ({"session": "nlp"}, ["wflow-3"]),
-        ({"labels": {"odd": "1"}}, ["wflow-3", "wflow-1"]),
+        ({"labels": parse_selector(["odd=1"])}, ["wflow-3", "wflow-1"]),
+        ({"labels": parse_selector(["odd!=1"])}, ["wflow-4", "wflow-2", "wflow-0"]),
         ({"text": "odd=1 ada"}, ["wflow-3", "wflow-1"]),
     ):
         assert ids(state.runs.page(JobFilter(with_finished=True, **wanted))) == found
