@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.core.cluster.dependencies import Dependency
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import DEFAULT_SESSION
 from appliance.core.cluster.requirements import GroupKind, PodDemand
@@ -55,7 +56,10 @@ class PendingJob:
             compile cache: for that it starts at once and takes nothing.
         is_preemptible: Whether it can go on from a checkpoint once it runs.
         held_by: Who holds it back: it keeps its place and does not start; empty for nobody.
-        after: Jobs that have yet to succeed before it may start.
+        after: How other jobs have yet to end before it may start.
+        array: The array whose limit it starts within; empty if there is none.
+        array_limit: Of that array at most so many run at once.
+        awaits_place: Whether so many run already, or go before it.
     """
 
     id: JobId
@@ -76,12 +80,15 @@ class PendingJob:
     is_lookup: bool = False
     is_preemptible: bool = False
     held_by: str = ""
-    after: tuple[JobId, ...] = ()
+    after: tuple[Dependency, ...] = ()
+    array: str = ""
+    array_limit: int = 0
+    awaits_place: bool = False
 
     @property
     def is_held(self) -> bool:
         """Whether it keeps its place and does not start, whatever is free."""
-        return bool(self.held_by or self.after)
+        return bool(self.held_by or self.after or self.awaits_place)
 
     @property
     def account(self) -> Account:

@@ -269,8 +269,11 @@ def test_an_array_is_listed_waited_for_and_cancelled_as_one(terminal: Terminal) 
     terminal.run("attach", after)
     assert terminal.run("get", "jobs", "-a", "-l", f"array={array}").count("SUCCEEDED") == 2
 
-    said = terminal.run("submit", "--array", "1,3", *run, "wait")
+    said = terminal.run("submit", "--array", "1,3%1", *run, "wait")
     array = re.findall(r"array-[a-z0-9]{22}", said)[0]
+    second = re.findall(r"job/(wsjob-\w+)", said)[1]
+    assert "at most 1 run(s) go on at once" in terminal.run("explain", "job", second)
+    rescue = terminal.submit("0", "--dependency", f"afternotok:{array}")
     waiting = terminal.submit("0", "--after", array, "--name", "last")
     assert "Dependency" in terminal.run("explain", "job", waiting)
     behind = terminal.submit("0", "--after", "last")
@@ -284,6 +287,7 @@ def test_an_array_is_listed_waited_for_and_cancelled_as_one(terminal: Terminal) 
     assert (labelled["meta"]["name"], labelled["meta"]["labels"]["team"]) == (first, "nlp")
     terminal.run("attach", waiting, code=1)
     assert "it was to start after" in terminal.run("job", "events", waiting)
+    terminal.run("attach", rescue)
     refused = terminal.run("submit", "--after", array, *run, "0", code=2)
     assert "is CANCELLED; nothing can start after its success" in refused
     assert "has no unfinished run" in terminal.run("cancel", "job", array, code=2)

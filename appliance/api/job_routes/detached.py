@@ -15,7 +15,7 @@ from appliance.management.jobs.driver_service import DriverSubmission
 
 router = entry_router("jobs")
 
-_Name = Annotated[str, Field(min_length=1, max_length=64)]
+_Name = Annotated[str, Field(min_length=1, max_length=140)]
 _Index = Annotated[int, Field(ge=0, lt=10**9)]
 _Word = Annotated[str, Field(max_length=1 << 16)]
 
@@ -53,9 +53,12 @@ class NewDetachedRun(BaseModel):
     is_dirty: bool | None = None
     """Whether files that git tracks differ from it; null if that is not known."""
     after: Annotated[list[_Name], Field(max_length=256)] = []
-    """Jobs, and arrays of one's own, that must have succeeded before it starts."""
+    """Jobs, and arrays of one's own, that must have succeeded before it starts; behind `any:` those
+    that must have ended, behind `notok:` those that must have failed."""
     array: Annotated[list[_Index], Field(max_length=64)] = []
     """One run for each index, all or none; none for a single run."""
+    array_limit: Annotated[int, Field(ge=0, lt=10**9)] = 0
+    """Of the array at most so many run at once; 0 sets no limit."""
 
 
 class DetachedRun(BaseModel):
@@ -97,6 +100,7 @@ def submit_detached(
             priority=wanted.priority,
             labels=wanted.labels,
             after=tuple(wanted.after),
+            array_limit=wanted.array_limit,
         )
         if wanted.array:
             array, jobs = services.drivers.submit_array_and_wait(submission, wanted.array)

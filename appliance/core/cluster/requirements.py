@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from appliance.core.cluster.dependencies import Dependency
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
-from appliance.core.ids import JobId, Role
+from appliance.core.ids import Role
 
 NODE_ROLES = ("management", "memory", "broadcastreduce", "activation", "worker")
 """Roles that CPU nodes have."""
@@ -51,7 +52,8 @@ class Requirements:
         fan_out: Children of a SwarmX pod of the job at most (`core/cluster/swarmx_tree.py`).
         num_shards: Weight pods of the job, each a shard of MemoryX.
         is_preemptible: Whether it may be stopped for a higher priority and queued again.
-        after: Jobs that must have succeeded before it first starts.
+        after: How other jobs must have ended before it first starts.
+        array_limit: Of its array at most so many run at once; 0 sets no limit.
         planned_memory: Bytes that the plan needs for one pod of each role; empty if unknown.
     """
 
@@ -64,7 +66,8 @@ class Requirements:
     fan_out: int = MAX_FAN_OUT
     num_shards: int = 1
     is_preemptible: bool = False
-    after: tuple[JobId, ...] = ()
+    after: tuple[Dependency, ...] = ()
+    array_limit: int = 0
     planned_memory: tuple[tuple[Role, int], ...] = ()
 
     # `Any`: values of a JSON object.
@@ -77,6 +80,8 @@ class Requirements:
         }
         if self.group_kind:
             fields["group_kind"] = self.group_kind.name
+        if self.after:
+            fields["after"] = [each.to_json() for each in self.after]
         if self.pods:
             fields["pods"] = [
                 [pod.role, pod.count, pod.memory_bytes, pod.num_cores] for pod in self.pods
@@ -91,7 +96,7 @@ class Requirements:
         values = dict(fields)
         if "group_kind" in values:
             values["group_kind"] = GroupKind[values["group_kind"]]
-        values["after"] = tuple(map(JobId, values.get("after", ())))
+        values["after"] = tuple(map(Dependency.from_json, values.get("after", ())))
         values["planned_memory"] = tuple(
             (Role(role), size) for role, size in values.get("planned_memory", ())
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from appliance.core.cluster.dependencies import Dependency, Outcome, parse_conditions
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import MAX_LABELS, JobRecord, NewJob, User
@@ -44,6 +45,7 @@ from appliance.management.cluster.session_service import SessionService
 from appliance.management.jobs.program_check import ProgramCheck, check_program
 from appliance.management.reconciler.mailbox import Mailbox, wait_until_committed
 from appliance.management.reconciler.messages import Arrived, ArrivedTogether
+from appliance.management.reconciler.scheduling.predecessors import follow
 from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
 from appliance.wire.requests.submissions import check_job_labels
@@ -64,11 +66,12 @@ class DriverSubmission:
         priority: From 0 to `MAX_PRIORITY`.
         labels: The user's tags.
         job: The id it gets; None draws one.
-        after: Jobs, and arrays, that must have succeeded before it starts.
+        after: Jobs, and arrays, whose end it waits for; see `parse_conditions`.
         limit_seconds: It is ended when it has run for so long; None sets no limit.
         held_by: What holds it from the beginning; empty for nothing.
         array: The array that it belongs to; empty for none.
         index: Its number there.
+        array_limit: Of its array at most so many run at once; 0 sets no limit.
     """
 
     spec: DriverSpec
@@ -82,6 +85,11 @@ class DriverSubmission:
     held_by: str = ""
     array: str = ""
     index: int = 0
+    array_limit: int = 0
+
+    def __post_init__(self) -> None:
+        if self.array_limit < 0:
+            raise UserError(f"A limit of {self.array_limit} runs at once is not possible.")
 
     @property
     def all_labels(self) -> dict[str, str]:
@@ -217,6 +225,11 @@ class DriverService:
         cluster = self._model.facts.description
         self._check_user(submission.user)
         _check_systems(submission.spec.num_systems, len(cluster.systems))
+        if submission.array_limit and not submission.array:
+            raise UserError(
+                f"At most {submission.array_limit} at once is said of arrays; the run is of none.",
+                hint="Give indices.",
+            )
         job = submission.job or new_job_id()
         after = self._predecessors(submission)
         return NewJob(
@@ -231,31 +244,31 @@ class DriverService:
             work_dir=f"{self._data_dir}/jobs/{job}",
             client_workdir=submission.spec.work_dir,
             requirements=replace(
-                driver_requirements(cluster), after=after, limit_seconds=submission.limit_seconds
+                driver_requirements(cluster),
+                after=after,
+                array_limit=submission.array_limit,
+                limit_seconds=submission.limit_seconds,
             ),
             held_by=submission.held_by,
         )
 
-    def _predecessors(self, submission: DriverSubmission) -> tuple[JobId, ...]:
-        """Return the jobs that a driver follows and that have yet to succeed.
+    def _predecessors(self, submission: DriverSubmission) -> tuple[Dependency, ...]:
+        """Return what a driver waits for that has yet to come.
 
         Raises:
             NotFoundError: There is no such job, or no such array of the user's.
-            ConflictError: One has ended and has not succeeded.
+            ConflictError: One has ended otherwise.
         """
-        if len(submission.after) > _MAX_AFTER:
+        conditions = parse_conditions(submission.after)
+        if len(conditions) > _MAX_AFTER:
             raise UserError(
-                f"A run follows at most {_MAX_AFTER} jobs; {len(submission.after)} are named."
+                f"A run follows at most {_MAX_AFTER} jobs; {len(conditions)} are named."
             )
-        found = [job for name in submission.after for job in self._named(name, submission.user)]
-        for job in found:
-            if job.phase.is_terminal and job.phase is not Phase.SUCCEEDED:
-                raise ConflictError(
-                    f"Job {job.id} is {job.phase.value}; nothing can start after its success.",
-                    hint="Run it again, and name the new job.",
-                )
-        open_jobs = (job.id for job in found if job.phase is not Phase.SUCCEEDED)
-        return tuple(dict.fromkeys(open_jobs))
+        return tuple(
+            each
+            for outcome, name in conditions
+            for each in _open(outcome, self._named(name, submission.user))
+        )
 
     def _named(self, text: str, user: User) -> Sequence[JobRecord]:
         """Return the job, or the runs of the array, that `NAME` or `SESSION/NAME` is."""
@@ -381,6 +394,21 @@ class DriverService:
             mine.discard(job)
             if not mine:
                 del self._arriving[user.uid]
+
+
+def _open(outcome: Outcome, jobs: Sequence[JobRecord]) -> Sequence[Dependency]:
+    """Return what has yet to come of jobs that are to end so."""
+    wanted = Dependency(jobs=tuple(job.id for job in jobs), outcome=outcome)
+    found = follow([wanted], {job.id: job.phase for job in jobs})
+    if not found.problem:
+        return found.open
+    failed = [job for job in jobs if job.phase is not Phase.SUCCEEDED and job.phase.is_terminal]
+    job = (failed or jobs)[0]
+    what = "failure" if outcome is Outcome.FAILURE else "success"
+    raise ConflictError(
+        f"Job {job.id} is {job.phase.value}; nothing can start after its {what}.",
+        hint="Run it again, and name the new job.",
+    )
 
 
 def array_of(

@@ -1,6 +1,7 @@
 """The queue's side of the reconciler: requests, and decisions of a scheduling cycle."""
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from appliance.management.changes.feed import Topic
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler import messages
 from appliance.management.reconciler.live_jobs import LiveJob
+from appliance.management.reconciler.scheduling.array_places import changed_places
 from appliance.management.reconciler.scheduling.predecessors import Following, follow
 from appliance.management.reconciler.transitions import apply, arrive, set_limit, suspend
 from appliance.management.reconciler.world import World, guarded, tell
@@ -30,10 +32,15 @@ logger = logging.getLogger(__name__)
 def run_cycle(world: World) -> None:
     """Decide about every job that waits, and carry the decisions out."""
     for pending in world.queue.followers():
-        found = follow(pending.after, {job: _phase_of(world, job) for job in pending.after})
+        named = {job for each in pending.after for job in each.jobs}
+        found = follow(pending.after, {job: _phase_of(world, job) for job in named})
         if found.problem or found.open != pending.after:
             happen = partial(_settle, world, pending.id, found)
             guarded(world, pending.id, found, happen)
+    if limited := world.queue.in_limited_arrays():
+        started = Counter(world.jobs[grant.job].record.array for grant in world.jobs.held())
+        for job, awaits in changed_places(limited, started).items():
+            world.queue.give_place(job, awaits=awaits)
     before = world.queue.published
     with log_fields(scheduling_cycle=before.cycle + 1):
         begun = world.clock.monotonic_seconds()
@@ -70,7 +77,7 @@ def _log_cycle(
 
 
 def _settle(world: World, job: JobId, found: Following) -> None:
-    """Release a job once those that it follows have succeeded; end it if one never will."""
+    """Release a job once those that it follows have ended so; end it if one never will."""
     if not found.problem:
         world.queue.narrow(job, found.open)
         return

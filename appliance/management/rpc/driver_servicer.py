@@ -52,6 +52,7 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
             priority=parse_priority(request.priority) if request.priority else DEFAULT_PRIORITY,
             labels=dict(request.labels),
             after=tuple(request.after),
+            array_limit=request.array_limit,
         )
         if request.array:
             array, jobs = await self._drivers.submit_array(submission, request.array)

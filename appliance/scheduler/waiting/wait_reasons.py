@@ -45,6 +45,7 @@ class WaitReason(StrEnum):
     PREEMPTING = "Preempting"
     HELD = "Held"
     DEPENDENCY = "Dependency"
+    ARRAY_LIMIT = "ArrayLimit"
     STOPPED = "Stopped"
 
 
@@ -198,11 +199,10 @@ class Waits(Mapping[JobId, Wait]):
         if job.held_by:
             return WaitReason.HELD, f"held by {job.held_by}", ()
         if job.after:
-            named = ", ".join(job.after[:_MOST_BLOCKING])
-            more = len(job.after) - _MOST_BLOCKING
-            others = f" and {more} more" if more > 0 else ""
-            why = f"starts when {named}{others} has succeeded"
-            return WaitReason.DEPENDENCY, why, job.after[:_MOST_BLOCKING]
+            return self._why_after(job)
+        if job.awaits_place:
+            why = f"of {job.array} at most {job.array_limit} run(s) go on at once"
+            return WaitReason.ARRAY_LIMIT, why, ()
         if stopped := self._waiting.cycle.snapshot.stopped:
             return WaitReason.STOPPED, f"nothing is started now: {stopped}", ()
         if not self._waiting.cycle.may_start[slot]:
@@ -220,6 +220,13 @@ class Waits(Mapping[JobId, Wait]):
             return WaitReason.ORDER, "strict order: nobody passes a blocked job", blocking
         why = "what is free now is reserved" + (f" for {', '.join(behind)}" if behind else "")
         return WaitReason.RESERVED, why, blocking
+
+    def _why_after(self, job: PendingJob) -> tuple[WaitReason, str, tuple[JobId, ...]]:
+        parts = [each.sentence(_MOST_BLOCKING) for each in job.after]
+        more = f" and {len(parts) - _MOST_BLOCKING} more" if len(parts) > _MOST_BLOCKING else ""
+        why = f"starts when {', '.join(parts[:_MOST_BLOCKING])}{more}"
+        jobs = tuple(dict.fromkeys(other for each in job.after for other in each.jobs))
+        return WaitReason.DEPENDENCY, why, jobs[:_MOST_BLOCKING]
 
     def _holders(self, job: PendingJob) -> tuple[JobId, ...]:
         """Return the jobs that hold what this one needs, the first to end first."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
+from appliance.core.cluster.dependencies import parse_conditions
 from appliance.core.cluster.drivers import MAX_RESTARTS
 from appliance.core.errors import UserError
 from appliance.core.ids import ARRAY_PREFIX, JOB_PREFIX
@@ -85,18 +86,20 @@ AfterOption: TypeAlias = Annotated[
     list[str] | None,
     option(
         "--after",
-        metavar="NAME",
-        help="Start only when this run or job, or every run of this array, has succeeded; canceled "
-        "if one does not. May be repeated.",
+        "--dependency",
+        metavar="[HOW:]NAME",
+        help="Start only when this run or job, or every run of this array, has succeeded; with "
+        "`afterany:` when it has ended, with `afternotok:` when it has failed. Canceled if that "
+        "cannot come any more. May be repeated.",
     ),
 ]
 ArrayOption: TypeAlias = Annotated[
     str,
     option(
         "--array",
-        metavar="INDICES",
-        help="One run for each index, as in 1-8, 0-30:10 or 1,3,5; each sees its own in "
-        "WSC_ARRAY_INDEX, and all have the label `array`.",
+        metavar="INDICES[%N]",
+        help="One run for each index, as in 1-8, 0-30:10 or 1,3,5, at most N at once; each sees "
+        "its own in WSC_ARRAY_INDEX, and all have the label `array`.",
     ),
 ]
 
@@ -139,6 +142,7 @@ def submit_run(
     """
     if array and attach:
         raise UserError("--attach follows one run; --array submits several.")
+    indices, limit = parse_array(array) if array else ([], 0)
     request = SubmitDriverRequest(
         argv=program,
         work_dir=os.getcwd(),
@@ -148,7 +152,8 @@ def submit_run(
         num_systems=systems or 0,
         restart=parse_restart_policy(restart_policy),
         time_limit_seconds=parse_time_limit(time_limit) if time_limit else 0,
-        array=parse_indices(array) if array else (),
+        array=indices,
+        array_limit=limit,
     )
     if (git := git_state(Path.cwd())) is not None:
         request.git_commit = git.commit
@@ -156,8 +161,10 @@ def submit_run(
             request.is_dirty = git.is_dirty
     with invocation.connect() as client:
         request.session = client.namespace
-        names = map(parse_job_name, after or ())
-        request.after.extend(_followed(invocation, client, name) for name in names)
+        request.after.extend(
+            each._replace(name=_followed(invocation, client, parse_job_name(each.name))).text
+            for each in parse_conditions(after or ())
+        )
         reply = client.call(DriversStub(client.channel).SubmitDriver, request)
         for index, job in zip(request.array, reply.jobs, strict=False):
             invocation.write(f"job/{job} was submitted, index {index} of {reply.array}")
@@ -201,6 +208,24 @@ def parse_restart_policy(text: str) -> RestartPolicy:
             f"Restart policy '{text}' is not understood.", hint="Write, say, on=pod,limit=3."
         )
     return RestartPolicy(on=parts["on"].split("+"), limit=most)
+
+
+def parse_array(text: str) -> tuple[list[int], int]:
+    """Return the indices that `0-15%4` is, and how many of them may run at once; 0 for all.
+
+    Raises:
+        UserError: It is not understood; see `parse_indices`.
+    """
+    indices, has_limit, limit = text.partition("%")
+    if not has_limit:
+        return parse_indices(text), 0
+    most = find_integer(limit, _MAX_INDICES)
+    if not most:
+        raise UserError(
+            f"Array '{text}' is not understood at '%{limit}'.",
+            hint=f"Write, say, 1-8%2 for two at once; the number is from 1 to {_MAX_INDICES}.",
+        )
+    return parse_indices(indices), most
 
 
 def parse_indices(text: str) -> list[int]:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/wsc/v1/drivers.proto\x12\x06wsc.v1\"\xe6\x03\n\x13SubmitDriverRequest\x12\x0c\n\x04\x61rgv\x18\x01 \x03(\t\x12\x10\n\x08work_dir\x18\x02 \x01(\t\x12\x41\n\x0b\x65nvironment\x18\x03 \x03(\x0b\x32,.wsc.v1.SubmitDriverRequest.EnvironmentEntry\x12\x0f\n\x07session\x18\x04 \x01(\t\x12\x10\n\x08priority\x18\x05 \x01(\t\x12\x37\n\x06labels\x18\x06 \x03(\x0b\x32\'.wsc.v1.SubmitDriverRequest.LabelsEntry\x12\x13\n\x0bnum_systems\x18\x07 \x01(\x05\x12&\n\x07restart\x18\x08 \x01(\x0b\x32\x15.wsc.v1.RestartPolicy\x12\x1a\n\x12time_limit_seconds\x18\t \x01(\x01\x12\r\n\x05\x61\x66ter\x18\n \x03(\t\x12\r\n\x05\x61rray\x18\x0b \x03(\x05\x12\x12\n\ngit_commit\x18\x0c \x01(\t\x12\x15\n\x08is_dirty\x18\r \x01(\x08H\x00\x88\x01\x01\x1a\x32\n\x10\x45nvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0b\n\t_is_dirty\"O\n\x11SubmitDriverReply\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\x12\r\n\x05\x61rray\x18\x03 \x01(\t\x12\x0c\n\x04jobs\x18\x04 \x03(\t\"*\n\rRestartPolicy\x12\n\n\x02on\x18\x01 \x03(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\"#\n\x14\x44riverStartedRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"+\n\x12\x44riverStartedReply\x12\x15\n\rrestart_count\x18\x01 \x01(\x05\"H\n\x12\x44riverEndedRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x11\n\texit_code\x18\x02 \x01(\x05\x12\x12\n\nlast_words\x18\x03 \x01(\t\"M\n\x10\x44riverEndedReply\x12\x12\n\nis_restart\x18\x01 \x01(\x08\x12\x15\n\rrestart_count\x18\x02 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t2Q\n\x07\x44rivers\x12\x46\n\x0cSubmitDriver\x12\x1b.wsc.v1.SubmitDriverRequest\x1a\x19.wsc.v1.SubmitDriverReply2\x9f\x01\n\rDriverControl\x12I\n\rDriverStarted\x12\x1c.wsc.v1.DriverStartedRequest\x1a\x1a.wsc.v1.DriverStartedReply\x12\x43\n\x0b\x44riverEnded\x12\x1a.wsc.v1.DriverEndedRequest\x1a\x18.wsc.v1.DriverEndedReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/wsc/v1/drivers.proto\x12\x06wsc.v1\"\xfb\x03\n\x13SubmitDriverRequest\x12\x0c\n\x04\x61rgv\x18\x01 \x03(\t\x12\x10\n\x08work_dir\x18\x02 \x01(\t\x12\x41\n\x0b\x65nvironment\x18\x03 \x03(\x0b\x32,.wsc.v1.SubmitDriverRequest.EnvironmentEntry\x12\x0f\n\x07session\x18\x04 \x01(\t\x12\x10\n\x08priority\x18\x05 \x01(\t\x12\x37\n\x06labels\x18\x06 \x03(\x0b\x32\'.wsc.v1.SubmitDriverRequest.LabelsEntry\x12\x13\n\x0bnum_systems\x18\x07 \x01(\x05\x12&\n\x07restart\x18\x08 \x01(\x0b\x32\x15.wsc.v1.RestartPolicy\x12\x1a\n\x12time_limit_seconds\x18\t \x01(\x01\x12\r\n\x05\x61\x66ter\x18\n \x03(\t\x12\r\n\x05\x61rray\x18\x0b \x03(\x05\x12\x12\n\ngit_commit\x18\x0c \x01(\t\x12\x15\n\x08is_dirty\x18\r \x01(\x08H\x00\x88\x01\x01\x12\x13\n\x0b\x61rray_limit\x18\x0e \x01(\x05\x1a\x32\n\x10\x45nvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0b\n\t_is_dirty\"O\n\x11SubmitDriverReply\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\x12\r\n\x05\x61rray\x18\x03 \x01(\t\x12\x0c\n\x04jobs\x18\x04 \x03(\t\"*\n\rRestartPolicy\x12\n\n\x02on\x18\x01 \x03(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\"#\n\x14\x44riverStartedRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"+\n\x12\x44riverStartedReply\x12\x15\n\rrestart_count\x18\x01 \x01(\x05\"H\n\x12\x44riverEndedRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x11\n\texit_code\x18\x02 \x01(\x05\x12\x12\n\nlast_words\x18\x03 \x01(\t\"M\n\x10\x44riverEndedReply\x12\x12\n\nis_restart\x18\x01 \x01(\x08\x12\x15\n\rrestart_count\x18\x02 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t2Q\n\x07\x44rivers\x12\x46\n\x0cSubmitDriver\x12\x1b.wsc.v1.SubmitDriverRequest\x1a\x19.wsc.v1.SubmitDriverReply2\x9f\x01\n\rDriverControl\x12I\n\rDriverStarted\x12\x1c.wsc.v1.DriverStartedRequest\x1a\x1a.wsc.v1.DriverStartedReply\x12\x43\n\x0b\x44riverEnded\x12\x1a.wsc.v1.DriverEndedRequest\x1a\x18.wsc.v1.DriverEndedReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,25 +36,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBMITDRIVERREQUEST_LABELSENTRY']._loaded_options = None
   _globals['_SUBMITDRIVERREQUEST_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_SUBMITDRIVERREQUEST']._serialized_start=40
-  _globals['_SUBMITDRIVERREQUEST']._serialized_end=526
-  _globals['_SUBMITDRIVERREQUEST_ENVIRONMENTENTRY']._serialized_start=416
-  _globals['_SUBMITDRIVERREQUEST_ENVIRONMENTENTRY']._serialized_end=466
-  _globals['_SUBMITDRIVERREQUEST_LABELSENTRY']._serialized_start=468
-  _globals['_SUBMITDRIVERREQUEST_LABELSENTRY']._serialized_end=513
-  _globals['_SUBMITDRIVERREPLY']._serialized_start=528
-  _globals['_SUBMITDRIVERREPLY']._serialized_end=607
-  _globals['_RESTARTPOLICY']._serialized_start=609
-  _globals['_RESTARTPOLICY']._serialized_end=651
-  _globals['_DRIVERSTARTEDREQUEST']._serialized_start=653
-  _globals['_DRIVERSTARTEDREQUEST']._serialized_end=688
-  _globals['_DRIVERSTARTEDREPLY']._serialized_start=690
-  _globals['_DRIVERSTARTEDREPLY']._serialized_end=733
-  _globals['_DRIVERENDEDREQUEST']._serialized_start=735
-  _globals['_DRIVERENDEDREQUEST']._serialized_end=807
-  _globals['_DRIVERENDEDREPLY']._serialized_start=809
-  _globals['_DRIVERENDEDREPLY']._serialized_end=886
-  _globals['_DRIVERS']._serialized_start=888
-  _globals['_DRIVERS']._serialized_end=969
-  _globals['_DRIVERCONTROL']._serialized_start=972
-  _globals['_DRIVERCONTROL']._serialized_end=1131
+  _globals['_SUBMITDRIVERREQUEST']._serialized_end=547
+  _globals['_SUBMITDRIVERREQUEST_ENVIRONMENTENTRY']._serialized_start=437
+  _globals['_SUBMITDRIVERREQUEST_ENVIRONMENTENTRY']._serialized_end=487
+  _globals['_SUBMITDRIVERREQUEST_LABELSENTRY']._serialized_start=489
+  _globals['_SUBMITDRIVERREQUEST_LABELSENTRY']._serialized_end=534
+  _globals['_SUBMITDRIVERREPLY']._serialized_start=549
+  _globals['_SUBMITDRIVERREPLY']._serialized_end=628
+  _globals['_RESTARTPOLICY']._serialized_start=630
+  _globals['_RESTARTPOLICY']._serialized_end=672
+  _globals['_DRIVERSTARTEDREQUEST']._serialized_start=674
+  _globals['_DRIVERSTARTEDREQUEST']._serialized_end=709
+  _globals['_DRIVERSTARTEDREPLY']._serialized_start=711
+  _globals['_DRIVERSTARTEDREPLY']._serialized_end=754
+  _globals['_DRIVERENDEDREQUEST']._serialized_start=756
+  _globals['_DRIVERENDEDREQUEST']._serialized_end=828
+  _globals['_DRIVERENDEDREPLY']._serialized_start=830
+  _globals['_DRIVERENDEDREPLY']._serialized_end=907
+  _globals['_DRIVERS']._serialized_start=909
+  _globals['_DRIVERS']._serialized_end=990
+  _globals['_DRIVERCONTROL']._serialized_start=993
+  _globals['_DRIVERCONTROL']._serialized_end=1152
 # @@protoc_insertion_point(module_scope)

@@ -75,6 +75,7 @@ class SubmitDriverRequest(_message.Message):
     ARRAY_FIELD_NUMBER: _builtins.int
     GIT_COMMIT_FIELD_NUMBER: _builtins.int
     IS_DIRTY_FIELD_NUMBER: _builtins.int
+    ARRAY_LIMIT_FIELD_NUMBER: _builtins.int
     work_dir: _builtins.str
     session: _builtins.str
     """Session for the driver; its jobs go where the script sends them."""
@@ -88,6 +89,8 @@ class SubmitDriverRequest(_message.Message):
     """The git commit of `work_dir`, in hexadecimal; empty if it is in no repository."""
     is_dirty: _builtins.bool
     """Whether files that git tracks differ from it; unset if that is not known."""
+    array_limit: _builtins.int
+    """Of the array at most so many run at once; 0 sets no limit."""
     @_builtins.property
     def argv(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Program and arguments; the program is an absolute path or found on PATH of `environment`."""
@@ -100,8 +103,9 @@ class SubmitDriverRequest(_message.Message):
     def restart(self) -> Global___RestartPolicy: ...
     @_builtins.property
     def after(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Jobs, and arrays of the caller's, that must have succeeded before it starts, as NAME or
-        SESSION/NAME. If one ends otherwise, the driver is cancelled.
+        """Jobs, and arrays of the caller's, whose end it waits for, each as NAME or SESSION/NAME behind
+        `ok:`, `any:` or `notok:`; without a word it must succeed. If one ends otherwise, the driver is
+        cancelled.
         """
 
     @_builtins.property
@@ -126,10 +130,11 @@ class SubmitDriverRequest(_message.Message):
         array: _abc.Iterable[_builtins.int] | None = ...,
         git_commit: _builtins.str = ...,
         is_dirty: _builtins.bool | None = ...,
+        array_limit: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_is_dirty", b"_is_dirty", "is_dirty", b"is_dirty", "restart", b"restart"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_dirty", b"_is_dirty", "after", b"after", "argv", b"argv", "array", b"array", "environment", b"environment", "git_commit", b"git_commit", "is_dirty", b"is_dirty", "labels", b"labels", "num_systems", b"num_systems", "priority", b"priority", "restart", b"restart", "session", b"session", "time_limit_seconds", b"time_limit_seconds", "work_dir", b"work_dir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_dirty", b"_is_dirty", "after", b"after", "argv", b"argv", "array", b"array", "array_limit", b"array_limit", "environment", b"environment", "git_commit", b"git_commit", "is_dirty", b"is_dirty", "labels", b"labels", "num_systems", b"num_systems", "priority", b"priority", "restart", b"restart", "session", b"session", "time_limit_seconds", b"time_limit_seconds", "work_dir", b"work_dir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__is_dirty: _TypeAlias = _typing.Literal["is_dirty"]  # noqa: Y015
     _WhichOneofArgType__is_dirty: _TypeAlias = _typing.Literal["_is_dirty", b"_is_dirty"]  # noqa: Y015

@@ -1,7 +1,12 @@
 import pytest
 
 from appliance.core.errors import UserError
-from csctl.commands.jobs.submit import parse_indices, parse_restart_policy, search_path
+from csctl.commands.jobs.submit import (
+    parse_array,
+    parse_indices,
+    parse_restart_policy,
+    search_path,
+)
 
 
 def test_a_restart_policy_names_categories_and_a_limit() -> None:
@@ -37,6 +42,20 @@ def test_an_array_is_numbers_and_ranges(text: str, indices: list[int]) -> None:
 def test_an_array_that_is_not_understood_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="Array"):
         parse_indices(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "array"),
+    [("0-3%2", ([0, 1, 2, 3], 2)), ("1,5%1", ([1, 5], 1)), ("7", ([7], 0)), ("1-2%9", ([1, 2], 9))],
+)
+def test_an_array_says_how_many_of_it_run_at_once(text: str, array: tuple[list[int], int]) -> None:
+    assert parse_array(text) == array
+
+
+@pytest.mark.parametrize("text", ["1-3%", "1-3%0", "1-3%-1", "1-3%x", "1-3%2%2", "%2", "1%2,3"])
+def test_a_limit_of_an_array_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="Array"):
+        parse_array(text)
 
 
 @pytest.mark.parametrize(

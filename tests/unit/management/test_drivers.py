@@ -10,6 +10,7 @@ import pytest
 
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.access import Action, Target
+from appliance.core.cluster.dependencies import Dependency
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import DEFAULT_SESSION, User
@@ -193,6 +194,46 @@ def test_a_run_after_one_that_fails_is_cancelled_with_all_that_follow_it(tmp_pat
         assert harness.drivers._arriving == {}
 
 
+def test_a_run_starts_after_the_end_that_it_asks_for(tmp_path):
+    with serving(tmp_path) as harness:
+        first = harness.drivers.submit_and_wait(run_of(ADA)).id
+        ended, failed, succeeded = (
+            following(harness, f"{how}:{first}") for how in ("any", "notok", "ok")
+        )
+        harness.jobs.end(first, Phase.FAILED, "")
+        for job in (ended, failed):
+            wait_for(lambda: harness.jobs.load(job).num_starts == 1)  # noqa: B023
+        wait_for(has_phase(harness, succeeded, Phase.CANCELLED))
+        at_once = following(harness, f"afterany:{first},afternotok:{first}")
+        wait_for(lambda: harness.jobs.load(at_once).num_starts == 1)
+        harness.jobs.end(at_once, Phase.SUCCEEDED, "")
+        wait_for(has_phase(harness, at_once, Phase.SUCCEEDED))
+        with pytest.raises(ConflictError, match="nothing can start after its failure"):
+            following(harness, f"notok:{at_once}")
+
+
+def test_of_a_limited_array_only_so_many_run_at_once(tmp_path):
+    with serving(tmp_path) as harness:
+        limited = replace(run_of(ADA), array_limit=2)
+        _, jobs = harness.drivers.submit_array_and_wait(limited, range(5))
+
+        def started():
+            return [harness.jobs.load(job.id).num_starts for job in jobs]
+
+        wait_for(lambda: started() == [1, 1, 0, 0, 0])
+        wait_for(lambda: harness.queue.explain(jobs[2].id) is not None)
+        assert harness.queue.explain(jobs[2].id).kind == "ArrayLimit"
+        harness.jobs.end(jobs[1].id, Phase.FAILED, "")
+        wait_for(lambda: started() == [1, 1, 1, 0, 0])
+        harness.mailbox.hold_back(jobs[3].id, "ada")
+        harness.jobs.end(jobs[0].id, Phase.SUCCEEDED, "")
+        wait_for(lambda: started() == [1, 1, 1, 0, 1])
+        with pytest.raises(UserError, match="limit"):
+            harness.drivers.submit_array_and_wait(replace(limited, array_limit=-1), [1])
+        with pytest.raises(UserError, match="the run is of none"):
+            harness.drivers.submit_and_wait(limited)
+
+
 def test_an_array_is_one_run_for_each_index_or_none(tmp_path):
     with serving(tmp_path) as harness:
         array, jobs = harness.drivers.submit_array_and_wait(run_of(ADA), [1, 2, 5])
@@ -204,7 +245,9 @@ def test_an_array_is_one_run_for_each_index_or_none(tmp_path):
             assert environment["WSC_ARRAY_SIZE"] == "3"
         assert len({job.workflow for job in jobs}) == 3
         last = following(harness, array)
-        assert harness.jobs.load(last).requirements.after == tuple(job.id for job in jobs)
+        assert harness.jobs.load(last).requirements.after == (
+            Dependency(jobs=tuple(job.id for job in jobs)),
+        )
         with pytest.raises(ConflictError, match="4 unfinished drivers, and 61 more"):
             harness.drivers.submit_array_and_wait(run_of(ADA), range(61))
         assert len(harness.state.jobs.unfinished()) == 4
@@ -229,7 +272,8 @@ def test_a_job_belongs_to_an_array_by_a_field_and_not_by_a_label(tmp_path):
         found = harness.state.jobs.list(JobFilter(labels=equal_to({"array": array})))
         assert [job.id for job in found] == [member.id]
         for name in (array, f"{DEFAULT_SESSION}/{array}", f"{DEFAULT_SESSION}/{member.id}"):
-            assert harness.jobs.load(following(harness, name)).requirements.after == (member.id,)
+            follower = harness.jobs.load(following(harness, name))
+            assert follower.requirements.after == (Dependency(jobs=(member.id,)),)
         for name in (f"nosuch/{array}", f"nosuch/{member.id}"):
             with pytest.raises(NotFoundError, match="in session nosuch"):
                 following(harness, name)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from appliance.core.cluster.dependencies import Dependency
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.requirements import PodDemand
 from appliance.core.cluster.systems import System
@@ -390,7 +391,7 @@ def jobs_of_any_type(draw, index):
         session=draw(st.sampled_from((*SESSIONS, "elsewhere"))),
         is_lookup=job_type is JobType.COMPILE and draw(st.booleans()),
         held_by=draw(st.sampled_from(("", "", "ada"))),
-        after=draw(st.sampled_from([(), (), (JobId("j0"),)])),
+        after=draw(st.sampled_from([(), (), (Dependency(jobs=(JobId("j0"),)),)])),
     )
 
 

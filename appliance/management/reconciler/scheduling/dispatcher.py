@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from appliance.core.clock import Clock
+from appliance.core.cluster.dependencies import Dependency
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.requirements import Requirements
@@ -86,6 +87,7 @@ class Dispatcher:
         self._queue = JobQueue(history=self._history)
         self._stopped = ""
         self._followers: dict[JobId, None] = {}
+        self._limited: dict[JobId, None] = {}
 
     def history_start(self) -> dt.datetime:
         """Return the start of the history that still matters."""
@@ -108,6 +110,8 @@ class Dispatcher:
         self._queue.add(pending)
         if pending.after:
             self._followers[job.id] = None
+        if pending.array:
+            self._limited[job.id] = None
 
     def add_compile(self, job: JobRecord) -> None:
         """Put a compile job into the queue after its cache miss."""
@@ -124,13 +128,23 @@ class Dispatcher:
         """Take a job out of the queue; nothing happens if it is not there."""
         self._queue.remove(job)
         self._followers.pop(job, None)
+        self._limited.pop(job, None)
+
+    def in_limited_arrays(self) -> Sequence[PendingJob]:
+        """Return the waiting jobs of arrays of which only some may run at once."""
+        return [self._queue.jobs[self._queue.slot_of(job)] for job in self._limited]
+
+    def give_place(self, job: JobId, *, awaits: bool) -> None:
+        """Let a job of a limited array start, or wait for its place."""
+        if (pending := self._queue.remove(job)) is not None:
+            self._queue.add(replace(pending, awaits_place=awaits))
 
     def followers(self) -> Sequence[PendingJob]:
         """Return the waiting jobs that start only after others, in the order they came."""
         return [self._queue.jobs[self._queue.slot_of(job)] for job in self._followers]
 
-    def narrow(self, job: JobId, after: tuple[JobId, ...]) -> None:
-        """Let a waiting job wait for the end of these jobs only; without any it may start."""
+    def narrow(self, job: JobId, after: tuple[Dependency, ...]) -> None:
+        """Let a waiting job wait for this only; without anything it may start."""
         if (pending := self._queue.remove(job)) is not None:
             self._queue.add(replace(pending, after=after))
         if not after:

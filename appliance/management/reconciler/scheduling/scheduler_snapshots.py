@@ -105,6 +105,8 @@ def pending_of(job: JobRecord, *, is_lookup: bool) -> PendingJob:
         is_preemptible=wanted.is_preemptible,
         held_by=job.held_by,
         after=() if job.num_starts else wanted.after,
+        array=job.array if wanted.array_limit else "",
+        array_limit=wanted.array_limit,
     )
 
 
