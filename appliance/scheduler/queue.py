@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.cluster.dependencies import Dependency
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import DEFAULT_SESSION
 from appliance.core.cluster.requirements import GroupKind, PodDemand
+from appliance.core.dependencies import Dependency
 from appliance.core.ids import JobId, WorkflowId
 from appliance.scheduler.demand import NUM_COLUMNS, Demand
 from appliance.scheduler.fair_share import Account

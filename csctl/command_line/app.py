@@ -44,6 +44,7 @@ BRANCHES = {
     ),
     "explain": Branch(module="jobs.queue"),
     "get": Branch(module="get"),
+    "hold": Branch(module="runs.holds", attribute="hold_run", example="csctl hold gpt"),
     "job": Branch(module="jobs.job"),
     "label": Branch(module="jobs.label"),
     "log-export": Branch(
@@ -67,6 +68,8 @@ BRANCHES = {
         attribute="report_use",
         example="csctl report --by user --by month --since 2026-01-01 -o csv",
     ),
+    "requeue": Branch(module="runs.holds", attribute="requeue_run", example="csctl requeue gpt"),
+    "resume": Branch(module="runs.holds", attribute="resume_run", example="csctl resume gpt"),
     "session": Branch(module="cluster.session"),
     "submit": Branch(
         module="jobs.submit",

@@ -63,6 +63,13 @@ JobNamesArgument = Annotated[
 
 OutputOption = Annotated[OutputFormat, option("-o", "--output", help="Form of the answer.")]
 
+WatchFlag = Annotated[
+    bool, option("-w", "--watch", help="Go on: show each one again when it changes.")
+]
+
+TABLE_LIMIT = 500
+"""Rows that a person may still read, and that are shown at once however long the queue is."""
+
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """How click reads and prints every command."""
 

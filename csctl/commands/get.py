@@ -34,10 +34,10 @@ group = new_tree(
             module="jobs.queue", attribute="list_queue", example="csctl get queue -A -o wide"
         ),
         "run": Branch(
-            module="jobs.get_run", attribute="get_run", example="csctl get run gpt -o yaml"
+            module="runs.get_run", attribute="get_run", example="csctl get run gpt -o yaml"
         ),
         "runs": Branch(
-            module="jobs.get_run", attribute="list_runs", example="csctl get runs -a -l array=..."
+            module="runs.get_run", attribute="list_runs", example="csctl get runs -a -l array=..."
         ),
         "systems": Branch(
             module="cluster.nodes",

@@ -71,6 +71,7 @@ def a_job_of_another_is_not_ended(target: Target) -> str:
     tries = (
         ("POST", f"{job}/cancel", {}),
         ("POST", f"{job}/hold", {}),
+        ("POST", f"{job}/requeue", {}),
         ("PATCH", job, {"priority": "p1", "labels": {"a": "b"}}),
         ("DELETE", job, None),
         ("GET", f"{job}/configuration", None),

@@ -204,6 +204,18 @@ def test_who_detaches_leaves_the_run_alone_and_who_cancels_ends_it(terminal: Ter
     assert "There is no run 'nowhere'" in terminal.run("logs", "nowhere", code=2)
     assert terminal.run("logs", "waits").startswith("cwd")
 
+    def restarts() -> int:
+        return terminal.run("logs", "waits").count("cwd")
+
+    assert "is held" in terminal.run("hold", "waits")
+    wait_for(lambda: "Held" in terminal.run("explain", "job", job) or None, what="a held run")
+    assert "is resumed" in terminal.run("resume", "waits")
+    wait_for(lambda: restarts() == 2, what="a second start")
+    assert "is queued again" in terminal.run("requeue", "waits")
+    wait_for(lambda: restarts() == 3, what="a third start")
+    assert "restart 2" in terminal.run("logs", "waits", "--tail", "2")
+    assert "is not held" in terminal.run("resume", "waits", code=2)
+
     assert terminal.run("cancel", "run", "waits") == "Job canceled successfully\n"
     assert "CANCELLED" in terminal.run("get", "job", job)
     assert "is CANCELLED already" in terminal.run("cancel", "run", "waits", code=2)

@@ -178,11 +178,28 @@ def cancel_job(
 
 @router.post("/jobs/{job_id}/hold", responses=problems(403, 404, 409))
 def hold_job(
+    job_id: JobPath,
+    entry: Annotated[Entry, enter(rules.EDIT_JOB)],
+    services: Services,
+    *,
+    stops: bool = False,
+) -> Job:
+    """Let a waiting job keep its place in the queue but not start, until it is released.
+
+    With `stops` the driver of a run that goes on is stopped first, with its script's jobs.
+    """
+    entry.describe("hold")
+    services.edits.hold(JobId(job_id), entry.caller.user, stops=stops)
+    return _job(services.jobs.view(JobId(job_id)), services)
+
+
+@router.post("/jobs/{job_id}/requeue", responses=problems(403, 404, 409))
+def requeue_job(
     job_id: JobPath, entry: Annotated[Entry, enter(rules.EDIT_JOB)], services: Services
 ) -> Job:
-    """Let a waiting job keep its place in the queue but not start, until it is released."""
-    entry.describe("hold")
-    services.edits.hold(JobId(job_id), entry.caller.user)
+    """Stop the driver of a run, with its script's jobs, and queue it again."""
+    entry.describe("requeue")
+    services.edits.requeue(JobId(job_id), entry.caller.user)
     return _job(services.jobs.view(JobId(job_id)), services)
 
 

@@ -85,6 +85,7 @@ _QUEUE: Mapping[str, Rule] = {
     "ExplainJob": rules.READ_JOB,
     "WouldStart": rules.READ,
     "HoldJob": replace(rules.EDIT_JOB, field="job"),
+    "RequeueJob": replace(rules.EDIT_JOB, field="job"),
     "ReleaseJob": replace(rules.RELEASE_JOB, field="job"),
     "ReportUse": rules.REPORT,
 }

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from appliance.core.cluster.dependencies import Dependency
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
+from appliance.core.dependencies import Dependency
 from appliance.core.ids import Role
 
 NODE_ROLES = ("management", "memory", "broadcastreduce", "activation", "worker")

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from appliance.core.cluster.dependencies import Dependency, Outcome, parse_conditions
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import MAX_LABELS, JobRecord, NewJob, User
+from appliance.core.dependencies import Dependency, Outcome, parse_conditions
 from appliance.core.errors import (
     ClusterError,
     ConflictError,

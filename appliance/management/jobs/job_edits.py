@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from appliance.core.cluster.access import name_of
+from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord, User
 from appliance.core.errors import ConflictError, StaleError
 from appliance.core.ids import JobId
@@ -84,17 +85,40 @@ class JobEdits:
             self._follow(record, priority)
         return record
 
-    def hold(self, job: JobId, by: User) -> None:
+    def hold(self, job: JobId, by: User, *, stops: bool = False) -> None:
         """Hold a waiting job: it keeps its place but does not start.
+
+        Args:
+            job: The job.
+            by: Who holds it.
+            stops: Whether a driver that runs is stopped first, with its script's jobs.
 
         Raises:
             NotFoundError: There is no job of that id.
-            ConflictError: It does not wait, or somebody holds it already.
+            ConflictError: It does not wait and is not to be stopped, or cannot be; or somebody
+                holds it already.
         """
         record = self._jobs.load(job)
         if not record.phase.is_terminal and record.held_by:
             raise ConflictError(f"Job {job} is held by {record.held_by} already.")
-        self._mailbox.hold_back(job, name_of(by))
+        if stops:
+            _check_restarts(record)
+        self._mailbox.hold_back(job, name_of(by), stops=stops)
+
+    def requeue(self, job: JobId, by: User) -> None:
+        """Stop a driver with its script's jobs, and queue it again.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+            ConflictError: It is no driver that runs.
+        """
+        record = self._jobs.load(job)
+        _check_restarts(record)
+        if record.held_by:
+            raise ConflictError(
+                f"Job {job} is held by {record.held_by}.", hint="`csctl resume` lets it start."
+            )
+        self._mailbox.requeue(job, name_of(by))
 
     def release(self, job: JobId) -> None:
         """Let a held job start again.
@@ -106,7 +130,7 @@ class JobEdits:
         record = self._jobs.load(job)
         if not record.held_by:
             raise ConflictError(f"Job {job} is {record.phase.value} and is not held.")
-        self._mailbox.hold_back(job, "")
+        self._mailbox.hold_back(job, "", stops=True)  # it may be stopping yet
 
     def suspend(self, job: JobId, by: str, why: str = "") -> None:
         """Hold a job, whoever holds it already; one that runs is stopped and queued again.
@@ -135,3 +159,17 @@ class JobEdits:
             if member.id != record.id:
                 self._state.jobs.set_priority(member, priority)
                 self._mailbox.post(Reprioritised(job=member.id, priority=priority))
+
+
+def _check_restarts(job: JobRecord) -> None:
+    """Refuse to stop a job that has ended, or whose client would have lost it."""
+    if job.phase.is_terminal:
+        raise ConflictError(
+            f"Job {job.id} is {job.phase.value}; only what has not ended is queued again.",
+            hint="Submit it again.",
+        )
+    if job.type is not JobType.DRIVER and job.phase is not Phase.QUEUED:
+        raise ConflictError(
+            f"Job {job.id} is {job.phase.value} for a client, which would lose it.",
+            hint="Cancel it; a detached run is stopped by its own name.",
+        )

@@ -18,7 +18,7 @@ from appliance.management.reconciler import messages
 from appliance.management.reconciler.live_jobs import LiveJob
 from appliance.management.reconciler.scheduling.array_places import changed_places
 from appliance.management.reconciler.scheduling.predecessors import Following, follow
-from appliance.management.reconciler.transitions import apply, arrive, set_limit, suspend
+from appliance.management.reconciler.transitions import apply, arrive, set_limit, stop_and_queue
 from appliance.management.reconciler.world import World, guarded, tell
 from appliance.observability import metrics
 from appliance.observability.logging import log_fields
@@ -105,8 +105,8 @@ def take_request(world: World, request: messages.QueueRequest) -> None:
             _reprioritise(world, request)
         case messages.WantsCompile():
             _queue_compile(world, request)
-        case messages.HeldBack():
-            _hold_back(world, request)
+        case messages.HeldBack() | messages.Requeued():
+            _hold_or_requeue(world, request)
         case messages.Holds(workflow=workflow):
             world.reservations.hold(workflow, world.jobs.held())
         case messages.Releases(workflow=workflow):
@@ -159,6 +159,13 @@ def _reserve_ahead(world: World, job: JobRecord, num_systems: int) -> None:
     tell(world, job.id, "SystemsReserved", message, is_warning=False)
 
 
+def _hold_or_requeue(world: World, request: messages.HeldBack | messages.Requeued) -> None:
+    if isinstance(request, messages.HeldBack):
+        _hold_back(world, request)
+    else:
+        _requeue(world, request)
+
+
 def _hold_back(world: World, request: messages.HeldBack) -> None:
     job = request.job
     live = world.jobs.find(job)
@@ -172,9 +179,21 @@ def _hold_back(world: World, request: messages.HeldBack) -> None:
     reason, message = ("Held", f"held by {request.by}") if request.by else ("Released", "")
     tell(world, job, reason, message, is_warning=False)
     if request.stops and request.by and live.grant is not None:
-        suspend(world, live, request.by, request.why)
+        why = f" ({request.why})" if request.why else ""
+        stop_and_queue(world, live, f"stopped and queued again: held by {request.by}{why}")
     world.turn.answer(request.committed)
     world.turn.job_changed(job)
+
+
+def _requeue(world: World, request: messages.Requeued) -> None:
+    live = world.jobs.find(request.job)
+    if live is None or live.grant is None:
+        what = "has ended" if live is None else "waits already"
+        late = ConflictError(f"Job {request.job} {what}; only what runs is queued again.")
+        world.turn.refuse(request.committed, late)
+        return
+    stop_and_queue(world, live, f"stopped and queued again by {request.by}")
+    world.turn.answer(request.committed)
 
 
 def _stop(world: World, reason: str) -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.messages import Happened, HeldBack, Message, Question
+from appliance.management.reconciler.messages import Happened, HeldBack, Message, Question, Requeued
 from appliance.management.reconciler.scheduling.dispatcher import Published
 from appliance.management.reconciler.scheduling.run_progress import ProgressBook
 from appliance.scheduler.admission import Admit, Reject
@@ -95,6 +95,18 @@ class Mailbox:
             committed,
             f"The hold of job {job} was not changed",
             hint="Look at the job, and try again.",
+        )
+
+    def requeue(self, job: JobId, by: str) -> None:
+        """Stop a job that runs, in somebody's name, and queue it again.
+
+        Raises:
+            ConflictError: It does not run.
+        """
+        committed: Future[None] = Future()
+        self.post(Requeued(job=job, by=by, committed=committed))
+        wait_until_committed(
+            committed, f"Job {job} was not queued again", hint="Look at the job, and try again."
         )
 
     def would_start(self, job: PendingJob) -> "Future[Admit | Reject | Wait]":

@@ -120,6 +120,15 @@ class HeldBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Requeued:
+    """A job that runs is stopped by the named user, and queued again."""
+
+    job: JobId
+    by: str
+    committed: "Future[None]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Holds:
     """A workflow retains what its jobs get."""
 
@@ -160,6 +169,7 @@ QueueRequest = (
     | Reprioritised
     | WantsCompile
     | HeldBack
+    | Requeued
     | Holds
     | Releases
     | Stops
@@ -171,7 +181,9 @@ Message = Happened | Registered | PodsLaunched | Write | QueueRequest | Question
 def awaited_of(message: Message) -> Awaited | None:
     """Return the answer that the poster of a message waits for; None if there is none."""
     match message:
-        case Happened() | Registered() | Write() | Arrived() | ArrivedTogether() | HeldBack():
+        case Happened() | Registered() | Write() | Arrived() | ArrivedTogether():
+            return message.committed
+        case HeldBack() | Requeued():
             return message.committed
         case Question():
             return message.answer

@@ -64,13 +64,12 @@ def apply(world: World, job: JobId, event: machine.Event) -> None:
             _act(world, world.jobs[job], action)
 
 
-def suspend(world: World, live: LiveJob, by: str, why: str) -> None:
-    """Stop a job that runs and queue it again, held by somebody.
+def stop_and_queue(world: World, live: LiveJob, reason: str) -> None:
+    """Stop a job that runs and queue it again, for a reason.
 
     A driver's script is started again later, and its jobs end with it now. The client of any other
     job has lost its run, as by a preemption.
     """
-    reason = f"stopped and queued again: held by {by}" + (f" ({why})" if why else "")
     if live.record.type is JobType.DRIVER:
         world.turn.after_commit(lambda: world.listener.script_ended(live.record, reason))
         tell(world, live.id, PREEMPTED_EVENT, f"the script is {reason}")

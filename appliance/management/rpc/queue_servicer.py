@@ -69,9 +69,14 @@ class QueueServicer(queue_pb2_grpc.QueueServicer):
         )
 
     def HoldJob(self, request: pb.HoldJobRequest, context: Context) -> pb.HoldJobReply:
-        """Let a waiting job keep its place but not start."""
-        self._edits.hold(JobId(request.job), asking())
+        """Let a waiting job keep its place but not start; one that runs is stopped if wanted."""
+        self._edits.hold(JobId(request.job), asking(), stops=request.stops)
         return pb.HoldJobReply()
+
+    def RequeueJob(self, request: pb.RequeueJobRequest, context: Context) -> pb.RequeueJobReply:
+        """Stop a detached run, and queue it again."""
+        self._edits.requeue(JobId(request.job), asking())
+        return pb.RequeueJobReply()
 
     def ReleaseJob(self, request: pb.ReleaseJobRequest, context: Context) -> pb.ReleaseJobReply:
         """Let a held job start again."""

@@ -5,7 +5,7 @@ from typing import Annotated
 from csctl.command_line.flags import RunNameArgument
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
-from csctl.commands.jobs.named_runs import job_of_run
+from csctl.commands.runs.named_runs import job_of_run
 from csctl.connection.client import ClusterClient
 from csctl.connection.errors import FollowedJobError
 from csctl.following import log_text

@@ -10,7 +10,7 @@ from csctl.command_line.completion import run_names
 from csctl.command_line.flags import JobNamesArgument, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
-from csctl.commands.jobs.named_runs import load_run
+from csctl.commands.runs.named_runs import load_run
 from csctl.labels import SELECTORS, parse_selection
 from csctl.names import JobName, parse_job_name
 from csctl.output.documents.output_formats import OutputFormat

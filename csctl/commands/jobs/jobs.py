@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from appliance.core.errors import UserError
-from csctl.command_line.flags import OutputOption
+from csctl.command_line.flags import TABLE_LIMIT, OutputOption, WatchFlag
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
 from csctl.labels import SELECTORS, parse_selection
@@ -20,13 +20,6 @@ AllStatesFlag = Annotated[bool, option("-a", "--all-states", help="Finished jobs
 AllNamespacesFlag = Annotated[
     bool, option("-A", "--all-namespaces", help="Jobs of all sessions that you may see.")
 ]
-WatchFlag = Annotated[
-    bool, option("-w", "--watch", help="Go on: show each one again when it changes.")
-]
-
-
-TABLE_LIMIT = 500
-"""Rows that a person may still read, and that are shown at once however long the queue is."""
 
 
 class JobOrder(StrEnum):

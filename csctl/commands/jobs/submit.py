@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from appliance.core.cluster.dependencies import parse_conditions
 from appliance.core.cluster.drivers import MAX_RESTARTS
+from appliance.core.dependencies import parse_conditions
 from appliance.core.errors import UserError
 from appliance.core.ids import ARRAY_PREFIX, JOB_PREFIX
 from appliance.core.integers import find_integer
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
 from csctl.commands.jobs.attach import follow
-from csctl.commands.jobs.named_runs import load_run
+from csctl.commands.runs.named_runs import load_run
 from csctl.connection.client import ClusterClient
 from csctl.git_state import git_state
 from csctl.labels import parse_labels

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19protos/wsc/v1/queue.proto\x12\x06wsc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"t\n\x10ReportUseRequest\x12\n\n\x02\x62y\x18\x01 \x03(\t\x12)\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x88\x01\n\x0eReportUseReply\x12)\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12 \n\x05lines\x18\x03 \x03(\x0b\x32\x11.wsc.v1.UsageLine\"\x85\x01\n\tUsageLine\x12\x0c\n\x04keys\x18\x01 \x03(\t\x12\x10\n\x08num_jobs\x18\x02 \x01(\x03\x12\x15\n\rnum_succeeded\x18\x03 \x01(\x03\x12\x12\n\nnum_failed\x18\x04 \x01(\x03\x12\x15\n\rnum_cancelled\x18\x05 \x01(\x03\x12\x16\n\x0esystem_seconds\x18\x06 \x01(\x01\"B\n\x10ListQueueRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x05\x12\r\n\x05limit\x18\x03 \x01(\x05\"o\n\x0eListQueueReply\x12#\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x12.wsc.v1.QueueEntry\x12\r\n\x05total\x18\x02 \x01(\x03\x12)\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd8\x02\n\nQueueEntry\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x10\n\x08position\x18\x02 \x01(\x03\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x10\n\x08\x62locking\x18\x05 \x03(\t\x12\x0e\n\x06\x62\x65hind\x18\x06 \x03(\t\x12\x32\n\x0e\x65xpected_start\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x62\x61sis\x18\x08 \x01(\t\x12\x13\n\x0bis_promised\x18\t \x01(\x08\x12\x0f\n\x07session\x18\n \x01(\t\x12\x0c\n\x04type\x18\x0b \x01(\t\x12\x13\n\x0bnum_systems\x18\x0c \x01(\x05\x12\x10\n\x08priority\x18\r \x01(\x05\x12\x0c\n\x04user\x18\x0e \x01(\t\x12-\n\tsubmitted\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08run_name\x18\x10 \x01(\t\" \n\x11\x45xplainJobRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"\x1d\n\x0eHoldJobRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"\x0e\n\x0cHoldJobReply\" \n\x11ReleaseJobRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"\x11\n\x0fReleaseJobReply\"b\n\x11WouldStartRequest\x12\x13\n\x0bnum_systems\x18\x01 \x01(\x05\x12\x0f\n\x07session\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\t\x12\x15\n\rlimit_seconds\x18\x04 \x01(\x01\"f\n\x0fWouldStartReply\x12\x0e\n\x06is_now\x18\x01 \x01(\x08\x12\x0f\n\x07systems\x18\x02 \x03(\t\x12!\n\x05\x65ntry\x18\x03 \x01(\x0b\x32\x12.wsc.v1.QueueEntry\x12\x0f\n\x07refusal\x18\x04 \x01(\t2\xff\x02\n\x05Queue\x12=\n\tListQueue\x12\x18.wsc.v1.ListQueueRequest\x1a\x16.wsc.v1.ListQueueReply\x12;\n\nExplainJob\x12\x19.wsc.v1.ExplainJobRequest\x1a\x12.wsc.v1.QueueEntry\x12@\n\nWouldStart\x12\x19.wsc.v1.WouldStartRequest\x1a\x17.wsc.v1.WouldStartReply\x12\x37\n\x07HoldJob\x12\x16.wsc.v1.HoldJobRequest\x1a\x14.wsc.v1.HoldJobReply\x12@\n\nReleaseJob\x12\x19.wsc.v1.ReleaseJobRequest\x1a\x17.wsc.v1.ReleaseJobReply\x12=\n\tReportUse\x12\x18.wsc.v1.ReportUseRequest\x1a\x16.wsc.v1.ReportUseReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19protos/wsc/v1/queue.proto\x12\x06wsc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"t\n\x10ReportUseRequest\x12\n\n\x02\x62y\x18\x01 \x03(\t\x12)\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x88\x01\n\x0eReportUseReply\x12)\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12 \n\x05lines\x18\x03 \x03(\x0b\x32\x11.wsc.v1.UsageLine\"\x85\x01\n\tUsageLine\x12\x0c\n\x04keys\x18\x01 \x03(\t\x12\x10\n\x08num_jobs\x18\x02 \x01(\x03\x12\x15\n\rnum_succeeded\x18\x03 \x01(\x03\x12\x12\n\nnum_failed\x18\x04 \x01(\x03\x12\x15\n\rnum_cancelled\x18\x05 \x01(\x03\x12\x16\n\x0esystem_seconds\x18\x06 \x01(\x01\"B\n\x10ListQueueRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x05\x12\r\n\x05limit\x18\x03 \x01(\x05\"o\n\x0eListQueueReply\x12#\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x12.wsc.v1.QueueEntry\x12\r\n\x05total\x18\x02 \x01(\x03\x12)\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd8\x02\n\nQueueEntry\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x10\n\x08position\x18\x02 \x01(\x03\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x10\n\x08\x62locking\x18\x05 \x03(\t\x12\x0e\n\x06\x62\x65hind\x18\x06 \x03(\t\x12\x32\n\x0e\x65xpected_start\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x62\x61sis\x18\x08 \x01(\t\x12\x13\n\x0bis_promised\x18\t \x01(\x08\x12\x0f\n\x07session\x18\n \x01(\t\x12\x0c\n\x04type\x18\x0b \x01(\t\x12\x13\n\x0bnum_systems\x18\x0c \x01(\x05\x12\x10\n\x08priority\x18\r \x01(\x05\x12\x0c\n\x04user\x18\x0e \x01(\t\x12-\n\tsubmitted\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08run_name\x18\x10 \x01(\t\" \n\x11\x45xplainJobRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\",\n\x0eHoldJobRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05stops\x18\x02 \x01(\x08\"\x0e\n\x0cHoldJobReply\" \n\x11RequeueJobRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"\x11\n\x0fRequeueJobReply\" \n\x11ReleaseJobRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"\x11\n\x0fReleaseJobReply\"b\n\x11WouldStartRequest\x12\x13\n\x0bnum_systems\x18\x01 \x01(\x05\x12\x0f\n\x07session\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\t\x12\x15\n\rlimit_seconds\x18\x04 \x01(\x01\"f\n\x0fWouldStartReply\x12\x0e\n\x06is_now\x18\x01 \x01(\x08\x12\x0f\n\x07systems\x18\x02 \x03(\t\x12!\n\x05\x65ntry\x18\x03 \x01(\x0b\x32\x12.wsc.v1.QueueEntry\x12\x0f\n\x07refusal\x18\x04 \x01(\t2\xc1\x03\n\x05Queue\x12=\n\tListQueue\x12\x18.wsc.v1.ListQueueRequest\x1a\x16.wsc.v1.ListQueueReply\x12;\n\nExplainJob\x12\x19.wsc.v1.ExplainJobRequest\x1a\x12.wsc.v1.QueueEntry\x12@\n\nWouldStart\x12\x19.wsc.v1.WouldStartRequest\x1a\x17.wsc.v1.WouldStartReply\x12\x37\n\x07HoldJob\x12\x16.wsc.v1.HoldJobRequest\x1a\x14.wsc.v1.HoldJobReply\x12@\n\nRequeueJob\x12\x19.wsc.v1.RequeueJobRequest\x1a\x17.wsc.v1.RequeueJobReply\x12@\n\nReleaseJob\x12\x19.wsc.v1.ReleaseJobRequest\x1a\x17.wsc.v1.ReleaseJobReply\x12=\n\tReportUse\x12\x18.wsc.v1.ReportUseRequest\x1a\x16.wsc.v1.ReportUseReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,17 +47,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXPLAINJOBREQUEST']._serialized_start=991
   _globals['_EXPLAINJOBREQUEST']._serialized_end=1023
   _globals['_HOLDJOBREQUEST']._serialized_start=1025
-  _globals['_HOLDJOBREQUEST']._serialized_end=1054
-  _globals['_HOLDJOBREPLY']._serialized_start=1056
-  _globals['_HOLDJOBREPLY']._serialized_end=1070
-  _globals['_RELEASEJOBREQUEST']._serialized_start=1072
-  _globals['_RELEASEJOBREQUEST']._serialized_end=1104
-  _globals['_RELEASEJOBREPLY']._serialized_start=1106
-  _globals['_RELEASEJOBREPLY']._serialized_end=1123
-  _globals['_WOULDSTARTREQUEST']._serialized_start=1125
-  _globals['_WOULDSTARTREQUEST']._serialized_end=1223
-  _globals['_WOULDSTARTREPLY']._serialized_start=1225
-  _globals['_WOULDSTARTREPLY']._serialized_end=1327
-  _globals['_QUEUE']._serialized_start=1330
-  _globals['_QUEUE']._serialized_end=1713
+  _globals['_HOLDJOBREQUEST']._serialized_end=1069
+  _globals['_HOLDJOBREPLY']._serialized_start=1071
+  _globals['_HOLDJOBREPLY']._serialized_end=1085
+  _globals['_REQUEUEJOBREQUEST']._serialized_start=1087
+  _globals['_REQUEUEJOBREQUEST']._serialized_end=1119
+  _globals['_REQUEUEJOBREPLY']._serialized_start=1121
+  _globals['_REQUEUEJOBREPLY']._serialized_end=1138
+  _globals['_RELEASEJOBREQUEST']._serialized_start=1140
+  _globals['_RELEASEJOBREQUEST']._serialized_end=1172
+  _globals['_RELEASEJOBREPLY']._serialized_start=1174
+  _globals['_RELEASEJOBREPLY']._serialized_end=1191
+  _globals['_WOULDSTARTREQUEST']._serialized_start=1193
+  _globals['_WOULDSTARTREQUEST']._serialized_end=1291
+  _globals['_WOULDSTARTREPLY']._serialized_start=1293
+  _globals['_WOULDSTARTREPLY']._serialized_end=1395
+  _globals['_QUEUE']._serialized_start=1398
+  _globals['_QUEUE']._serialized_end=1847
 # @@protoc_insertion_point(module_scope)

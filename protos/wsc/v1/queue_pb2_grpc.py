@@ -55,6 +55,11 @@ class QueueStub:
                 request_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobRequest.SerializeToString,
                 response_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobReply.FromString,
                 _registered_method=True)
+        self.RequeueJob = channel.unary_unary(
+                '/wsc.v1.Queue/RequeueJob',
+                request_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.RequeueJobRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.RequeueJobReply.FromString,
+                _registered_method=True)
         self.ReleaseJob = channel.unary_unary(
                 '/wsc.v1.Queue/ReleaseJob',
                 request_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobRequest.SerializeToString,
@@ -99,6 +104,13 @@ class QueueServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequeueJob(self, request, context):
+        """Stop a detached run, and queue it again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReleaseJob(self, request, context):
         """Let a held job start again.
         """
@@ -135,6 +147,11 @@ def add_QueueServicer_to_server(servicer, server):
                     servicer.HoldJob,
                     request_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobRequest.FromString,
                     response_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobReply.SerializeToString,
+            ),
+            'RequeueJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequeueJob,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.RequeueJobRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.RequeueJobReply.SerializeToString,
             ),
             'ReleaseJob': grpc.unary_unary_rpc_method_handler(
                     servicer.ReleaseJob,
@@ -256,6 +273,33 @@ class Queue:
             '/wsc.v1.Queue/HoldJob',
             protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobRequest.SerializeToString,
             protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequeueJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Queue/RequeueJob',
+            protos_dot_wsc_dot_v1_dot_queue__pb2.RequeueJobRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_queue__pb2.RequeueJobReply.FromString,
             options,
             channel_credentials,
             insecure,

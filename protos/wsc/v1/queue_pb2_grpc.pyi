@@ -41,6 +41,8 @@ class QueueStub:
     """Would a request start now? Nothing is queued."""
     HoldJob: _grpc.UnaryUnaryMultiCallable[_queue_pb2.HoldJobRequest, _queue_pb2.HoldJobReply]
     """Let a waiting job keep its place but not start."""
+    RequeueJob: _grpc.UnaryUnaryMultiCallable[_queue_pb2.RequeueJobRequest, _queue_pb2.RequeueJobReply]
+    """Stop a detached run, and queue it again."""
     ReleaseJob: _grpc.UnaryUnaryMultiCallable[_queue_pb2.ReleaseJobRequest, _queue_pb2.ReleaseJobReply]
     """Let a held job start again."""
     ReportUse: _grpc.UnaryUnaryMultiCallable[_queue_pb2.ReportUseRequest, _queue_pb2.ReportUseReply]
@@ -59,6 +61,8 @@ class QueueAsyncStub(QueueStub):
     """Would a request start now? Nothing is queued."""
     HoldJob: _aio.UnaryUnaryMultiCallable[_queue_pb2.HoldJobRequest, _queue_pb2.HoldJobReply]  # type: ignore[assignment]
     """Let a waiting job keep its place but not start."""
+    RequeueJob: _aio.UnaryUnaryMultiCallable[_queue_pb2.RequeueJobRequest, _queue_pb2.RequeueJobReply]  # type: ignore[assignment]
+    """Stop a detached run, and queue it again."""
     ReleaseJob: _aio.UnaryUnaryMultiCallable[_queue_pb2.ReleaseJobRequest, _queue_pb2.ReleaseJobReply]  # type: ignore[assignment]
     """Let a held job start again."""
     ReportUse: _aio.UnaryUnaryMultiCallable[_queue_pb2.ReportUseRequest, _queue_pb2.ReportUseReply]  # type: ignore[assignment]
@@ -98,6 +102,14 @@ class QueueServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_queue_pb2.HoldJobReply, _abc.Awaitable[_queue_pb2.HoldJobReply]]:
         """Let a waiting job keep its place but not start."""
+
+    @_abc_1.abstractmethod
+    def RequeueJob(
+        self,
+        request: _queue_pb2.RequeueJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queue_pb2.RequeueJobReply, _abc.Awaitable[_queue_pb2.RequeueJobReply]]:
+        """Stop a detached run, and queue it again."""
 
     @_abc_1.abstractmethod
     def ReleaseJob(

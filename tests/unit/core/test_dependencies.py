@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from appliance.core.cluster.dependencies import Dependency, Outcome, parse_conditions
+from appliance.core.dependencies import Dependency, Outcome, parse_conditions
 from appliance.core.errors import UserError
 
 

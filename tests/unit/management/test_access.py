@@ -399,6 +399,7 @@ def test_a_token_lives_a_second_or_more(access):
         lambda job: csctl_pb2.GetJobTopologyRequest(job_id=job),
         lambda job: queue_pb2.ExplainJobRequest(job=job),
         lambda job: queue_pb2.HoldJobRequest(job=job),
+        lambda job: queue_pb2.RequeueJobRequest(job=job),
         lambda job: queue_pb2.ReleaseJobRequest(job=job),
         lambda job: events_pb2.ListJobEventsRequest(job=job),
         lambda job: events_pb2.ListRunSessionsRequest(job=job),

@@ -10,11 +10,11 @@ import pytest
 
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.access import Action, Target
-from appliance.core.cluster.dependencies import Dependency
-from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.cluster.drivers import PREEMPTED_EVENT, DriverSpec
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import DEFAULT_SESSION, User
 from appliance.core.cluster.sessions import SessionSpec
+from appliance.core.dependencies import Dependency
 from appliance.core.errors import ConflictError, NotFoundError, UnschedulableError, UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.audit_trail import AuditFilter
@@ -175,6 +175,61 @@ def test_a_run_that_has_started_waits_for_nobody_when_it_is_queued_again(tmp_pat
             harness.mailbox.hold_back(second, "ada", stops=True)
             wait_for(has_phase(harness, second, Phase.QUEUED))
             harness.mailbox.hold_back(second, "", stops=True)
+
+
+def test_a_run_that_goes_on_is_held_and_resumed_or_queued_again(tmp_path):
+    with serving(tmp_path) as harness:
+        run = harness.drivers.submit_and_wait(run_of(ADA)).id
+        starts = iter((1, 2, 3))
+
+        def has_started():
+            number = next(starts)
+            wait_for(lambda: harness.jobs.load(run).num_starts == number)
+
+        has_started()
+        with pytest.raises(ConflictError, match="only what waits can be held"):
+            harness.edits.hold(run, ADA)
+        harness.edits.hold(run, ADA, stops=True)
+        wait_for(has_phase(harness, run, Phase.QUEUED))
+        assert harness.queue.explain(run).kind == "Held"
+        for refused in (
+            lambda: harness.edits.hold(run, ADA, stops=True),
+            lambda: harness.edits.requeue(run, ADA),
+        ):
+            with pytest.raises(ConflictError, match="is held by ada"):
+                refused()
+        harness.edits.release(run)
+        has_started()
+        harness.edits.requeue(run, ADA)
+        has_started()
+        told = [event for event in harness.jobs.events(run) if "stopped" in event.message]
+        assert [event.message for event in told if event.reason == PREEMPTED_EVENT] == [
+            "the script is stopped and queued again: held by ada",
+            "the script is stopped and queued again by ada",
+        ]
+        harness.jobs.end(run, Phase.CANCELLED, "")
+        wait_for(has_phase(harness, run, Phase.CANCELLED))
+        for refused in (
+            lambda: harness.edits.hold(run, ADA, stops=True),
+            lambda: harness.edits.requeue(run, ADA),
+        ):
+            with pytest.raises(ConflictError, match="is CANCELLED; only what has not ended"):
+                refused()
+
+
+def test_a_job_of_a_client_is_never_stopped_to_be_queued_again(tmp_path):
+    with serving(tmp_path) as harness:
+        running = harness.submit(new_job("wsjob-r"))
+        wait_for(has_phase(harness, running, Phase.INITIALIZING))
+        waiting = harness.submit(new_job("wsjob-w", num_systems=2))
+        for refused in (
+            lambda: harness.edits.hold(running, ADA, stops=True),
+            lambda: harness.edits.requeue(running, ADA),
+        ):
+            with pytest.raises(ConflictError, match="for a client, which would lose it"):
+                refused()
+        with pytest.raises(ConflictError, match="waits already"):
+            harness.edits.requeue(waiting, ADA)
 
 
 def test_a_run_after_one_that_fails_is_cancelled_with_all_that_follow_it(tmp_path):

@@ -86,6 +86,9 @@ def test_a_user_on_the_machine_of_the_pods_may_mount_its_own_paths(
         (GetOptions(sort_by="age", order_by="desc", limit=2), "ab"),
         (GetOptions(sort_by="age", order_by="asc", limit=2), "dc"),
         (GetOptions(label_filters={"n": "c"}), "c"),
+        (GetOptions(selectors=["n in (a,d)"]), "da"),
+        (GetOptions(selectors=["n,n!=a"], label_filters={"n": "c"}), "c"),
+        (GetOptions(selectors=["!n"]), ""),
         (GetOptions(uid=8), ""),
         (GetOptions(uid=7), "dbca"),
         (GetOptions(uid=-1), "dbca"),
@@ -150,7 +153,7 @@ def test_a_filter_of_versions_that_is_none_is_refused(state, tmp_path, wanted):
 def test_nobody_asks_for_jobs_of_more_labels_than_a_job_has(views):
     labels = {f"key{number}": "x" for number in range(MAX_LABELS)}
     assert views.find_jobs("", GetOptions(label_filters=labels), ME) == []
-    with pytest.raises(UserError, match=f"No job has 65 labels; {MAX_LABELS} are the most"):
+    with pytest.raises(UserError, match=f"selector has 65 parts; {MAX_LABELS} are the most"):
         views.find_jobs("", GetOptions(label_filters={**labels, "one": "more"}), ME)
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from appliance.core.cluster.dependencies import Dependency, Outcome
 from appliance.core.cluster.jobs import Phase
+from appliance.core.dependencies import Dependency, Outcome
 from appliance.management.reconciler.scheduling.array_places import changed_places
 from appliance.management.reconciler.scheduling.predecessors import Following, follow
 from appliance.scheduler.waiting.wait_reasons import WaitReason

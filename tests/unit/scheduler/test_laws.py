@@ -6,10 +6,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.cluster.dependencies import Dependency
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.requirements import PodDemand
 from appliance.core.cluster.systems import System
+from appliance.core.dependencies import Dependency
 from appliance.core.ids import JobId
 from appliance.scheduler.admission import Admit, Preempt, Reject
 from appliance.scheduler.cycle import run_cycle

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.dependencies import Dependency
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.requirements import Requirements
 from appliance.core.cluster.systems import APPLIANCE, SystemEvent, SystemEventKind
+from appliance.core.dependencies import Dependency
 from appliance.core.ids import JobId, new_job_id
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import default_requirements

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from appliance.core.cluster.dependencies import Dependency, Outcome
 from appliance.core.cluster.jobs import Phase
+from appliance.core.dependencies import Dependency, Outcome
 from appliance.core.ids import JobId
 
 _ENDS: Mapping[Outcome, str] = {
@@ -52,6 +52,8 @@ def _follow(wanted: Dependency, phases: Mapping[JobId, Phase | None]) -> Followi
             if not any(phase and phase is not Phase.SUCCEEDED for phase in ended.values()):
                 job, phase = next(iter(ended.items()))
                 return _never(wanted, job, phase)
+        case Outcome.ANY:
+            pass
         case Outcome.FAILURE:
             return Following(open=(wanted,))  # those that have ended count when all have
     return Following(open=(replace(wanted, jobs=tuple(live)),) if live else ())

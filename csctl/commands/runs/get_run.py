@@ -6,11 +6,10 @@ from functools import partial
 from typing import Annotated
 
 from csctl.command_line.completion import run_names
-from csctl.command_line.flags import OutputOption
+from csctl.command_line.flags import TABLE_LIMIT, OutputOption, WatchFlag
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
-from csctl.commands.jobs.jobs import TABLE_LIMIT, WatchFlag
-from csctl.commands.jobs.named_runs import load_run
+from csctl.commands.runs.named_runs import load_run
 from csctl.labels import SELECTORS, parse_selection
 from csctl.names import parse_job_name
 from csctl.output.documents.output_formats import OutputFormat, Table

@@ -61,7 +61,7 @@ class Dependency:
             return cls(jobs=(JobId(value),))
         jobs = value["jobs"]
         assert isinstance(jobs, list)
-        return cls(jobs=tuple(map(JobId, jobs)), outcome=Outcome(value["outcome"]))
+        return cls(jobs=tuple(map(JobId, jobs)), outcome=Outcome(str(value["outcome"])))
 
 
 class Condition(NamedTuple):

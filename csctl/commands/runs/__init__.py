@@ -1,0 +1,1 @@
+"""Commands about runs: scripts with all jobs that they submit."""
