@@ -75,3 +75,11 @@ def _newest_jobs(ctx: click.Context) -> list[Job]:
 
 def _phase(job: Job) -> str:
     return JobStatus.Phase.Name(job.status.phase)
+
+
+def output_forms(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Propose forms of answers; what follows a template's name is one's own."""
+    forms = ("table", "wide", "json", "yaml", "name", "custom-columns=", "jsonpath=")
+    return [CompletionItem(form) for form in forms if form.startswith(incomplete)]

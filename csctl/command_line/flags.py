@@ -11,11 +11,11 @@ from typing import Annotated, TypeVar
 
 import click
 
-from csctl.command_line.completion import job_names, run_names
+from csctl.command_line.completion import job_names, output_forms, run_names
 from csctl.command_line.invocation import Flags, Invocation
 from csctl.command_line.params import ExplainedCommand, argument, option, parameters_of, values_of
 from csctl.connection.config import DEFAULT_PATH
-from csctl.output.documents.output_formats import OutputFormat
+from csctl.output.documents.output_formats import Output, parse_output
 
 # A command: its first argument is the invocation, the others are parsed.
 C = TypeVar("C", bound=Callable[..., None])
@@ -61,7 +61,17 @@ JobNamesArgument = Annotated[
     argument("[NAME]...", help="Jobs: wsjob-..., or <session>/wsjob-... .", complete=job_names),
 ]
 
-OutputOption = Annotated[OutputFormat, option("-o", "--output", help="Form of the answer.")]
+OutputOption = Annotated[
+    Output,
+    option(
+        "-o",
+        "--output",
+        metavar="[table|wide|json|yaml|name|custom-columns=...|jsonpath=...]",
+        parse=parse_output,
+        complete=output_forms,
+        help="Form of the answer.",
+    ),
+]
 
 WatchFlag = Annotated[
     bool, option("-w", "--watch", help="Go on: show each one again when it changes.")

@@ -19,10 +19,12 @@ from csctl.connection.client import ClusterClient, connect
 from csctl.connection.config import cluster_access, config_path, load_document
 from csctl.connection.identity import current_user
 from csctl.output.documents.output_formats import (
+    Output,
     OutputFormat,
     Table,
     format_list,
     format_one,
+    is_table,
     name_of,
 )
 from csctl.output.log_lines import for_terminal
@@ -124,7 +126,7 @@ class Invocation:
         """Print a table, which has colours of ours and shows what is in its cells."""
         self._stdout.write(f"{text}\n")
 
-    def show_list(self, messages: Iterable[Message], *, table: Table, output: OutputFormat) -> None:
+    def show_list(self, messages: Iterable[Message], *, table: Table, output: Output) -> None:
         """Print resources in the form asked for; no names are no line."""
         text = format_list(
             messages,
@@ -134,26 +136,32 @@ class Invocation:
             coloured=self.is_coloured,
         )
         if text:
-            self.write_table(text)
+            self._write_answer(text, output)
 
-    def show(self, message: Message, *, table: Table, output: OutputFormat) -> None:
+    def show(self, message: Message, *, table: Table, output: Output) -> None:
         """Print one resource in the form asked for."""
-        self.write_table(
-            format_one(
-                message,
-                table=table,
-                output=output,
-                debug=self.flags.debug,
-                coloured=self.is_coloured,
-            )
+        text = format_one(
+            message,
+            table=table,
+            output=output,
+            debug=self.flags.debug,
+            coloured=self.is_coloured,
         )
+        self._write_answer(text, output)
+
+    def _write_answer(self, text: str, output: Output) -> None:
+        """Print an answer; what a template has taken from the cluster obeys no terminal either."""
+        if isinstance(output, OutputFormat):
+            self.write_table(text)
+            return
+        self.write_parts([text if text.endswith("\n") else f"{text}\n"])
 
     def watch_list(
         self,
         fetch: Callable[[], Sequence[M]],
         *,
         table: Callable[[Sequence[M]], Table],
-        output: OutputFormat,
+        output: Output,
     ) -> None:
         """Print resources, then each one again when it changes, until somebody interrupts.
 
@@ -166,7 +174,7 @@ class Invocation:
         for messages in looks(fetch):
             changed = set(changes(messages))
             shown = [each for each in messages if name_of(each) in changed]
-            if output in (OutputFormat.TABLE, OutputFormat.WIDE):
+            if is_table(output):
                 self._write_rows(messages, changed, table(messages), output, has_header=is_first)
             else:
                 for each in shown:
@@ -179,7 +187,7 @@ class Invocation:
         messages: Sequence[Message],
         changed: Set[str],
         table: Table,
-        output: OutputFormat,
+        output: Output,
         *,
         has_header: bool,
     ) -> None:

@@ -18,6 +18,8 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from appliance.core.errors import UserError
+
 Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
@@ -35,6 +37,7 @@ class Declaration:
         is_argument: Whether it is an argument and no option.
         complete: Proposes values to the shell.
         is_free: Whether words that look like options are taken as they are.
+        parse: Makes the value of the text; None as the type says.
     """
 
     help: str
@@ -46,6 +49,7 @@ class Declaration:
     is_argument: bool = False
     complete: Completer | None = None
     is_free: bool = False
+    parse: Callable[[str], object] | None = None
 
 
 def option(
@@ -55,6 +59,8 @@ def option(
     min: int | None = None,
     max: int | None = None,
     show_default: bool = True,
+    parse: Callable[[str], object] | None = None,
+    complete: Completer | None = None,
 ) -> Declaration:
     """Declare an option; see `Declaration`."""
     return Declaration(
@@ -64,6 +70,8 @@ def option(
         min=min,
         max=max,
         show_default=show_default,
+        parse=parse,
+        complete=complete,
     )
 
 
@@ -107,6 +115,27 @@ class _PathType(click.Path):
         if value == "":
             self.fail("the path is empty; is a variable of your shell unset?", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class _Parsed(click.ParamType[Any]):
+    """A value that a function makes of its text.
+
+    Args:
+        parse: It; raises `UserError`.
+    """
+
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], object]) -> None:
+        self._parse = parse
+
+    # `Any`: as click has it.
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """Return the value."""
+        try:
+            return self._parse(str(value))
+        except UserError as error:
+            self.fail(str(error), param, ctx)
 
 
 class ExplainedCommand(click.Command):
@@ -186,6 +215,7 @@ def _option(
         help=info.help,
         show_default=info.show_default and default not in (None, ""),
         callback=_refuse_empty,
+        shell_complete=info.complete,
     )
 
 
@@ -205,6 +235,8 @@ def _argument(
 
 
 def _type(kind: type, info: Declaration) -> click.ParamType[Any]:
+    if info.parse is not None:
+        return _Parsed(info.parse)
     if issubclass(kind, StrEnum):
         return EnumChoice(kind)
     if issubclass(kind, Path):

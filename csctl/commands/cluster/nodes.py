@@ -7,7 +7,7 @@ from typing import Annotated
 from csctl.command_line.flags import OutputOption
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
-from csctl.output.documents.output_formats import OutputFormat
+from csctl.output.documents.output_formats import Output, OutputFormat
 from csctl.output.nodes import (
     CLUSTER_COLUMNS,
     NODE_COLUMNS,
@@ -82,7 +82,7 @@ def _show_nodes(
     resource_type: str,
     columns: Sequence[Column[NodeInfo]],
     *,
-    output: OutputFormat,
+    output: Output,
     name: str = "",
     options: GetOptions | None = None,
 ) -> None:

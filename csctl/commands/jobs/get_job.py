@@ -14,7 +14,7 @@ from csctl.commands.jobs.jobs import list_jobs
 from csctl.connection.errors import FollowedJobError
 from csctl.labels import SELECTORS
 from csctl.names import JobName, parse_job_name
-from csctl.output.documents.output_formats import OutputFormat
+from csctl.output.documents.output_formats import Output, OutputFormat
 from csctl.output.jobs import (
     CLIENT_RELEASE,
     DETAIL,
@@ -108,7 +108,7 @@ def get_job(
         raise FollowedJobError(job)
 
 
-def _show_several(invocation: Invocation, names: Sequence[JobName], output: OutputFormat) -> None:
+def _show_several(invocation: Invocation, names: Sequence[JobName], output: Output) -> None:
     options = GetOptions(show_pending_status=True)
     jobs = []
     for name in names:
@@ -122,7 +122,7 @@ def _show_several(invocation: Invocation, names: Sequence[JobName], output: Outp
     invocation.show_list(jobs, table=table, output=output)
 
 
-def _show_session(invocation: Invocation, name: JobName, number: int, output: OutputFormat) -> None:
+def _show_session(invocation: Invocation, name: JobName, number: int, output: Output) -> None:
     with invocation.connect(name.session) as client:
         stub = EventsStub(client.channel)
         request = ListRunSessionsRequest(job=name.name, session=number)

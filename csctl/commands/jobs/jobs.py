@@ -10,7 +10,7 @@ from csctl.command_line.flags import TABLE_LIMIT, OutputOption, WatchFlag
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
 from csctl.labels import SELECTORS, parse_selection
-from csctl.output.documents.output_formats import OutputFormat, Table
+from csctl.output.documents.output_formats import OutputFormat, Table, is_table
 from csctl.output.jobs import job_columns
 from csctl.output.table import render
 from protos.csctl.api_pb2 import GetOptions
@@ -69,8 +69,7 @@ def list_jobs(
         raise UserError("--desc is the other way of --sort-by.", hint="Give both, or neither.")
     if mine and uid is not None:
         raise UserError("--mine and --uid both say whose jobs.", hint="Give one of them.")
-    is_table = output in (OutputFormat.TABLE, OutputFormat.WIDE)
-    at_most = (TABLE_LIMIT if is_table else 0) if limit is None else limit
+    at_most = (TABLE_LIMIT if is_table(output) else 0) if limit is None else limit
     selection = parse_selection(labels or ())
     options = GetOptions(
         all_states=all_states,

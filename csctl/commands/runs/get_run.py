@@ -12,7 +12,7 @@ from csctl.command_line.params import argument, option
 from csctl.commands.runs.named_runs import load_run
 from csctl.labels import SELECTORS, parse_selection
 from csctl.names import parse_job_name
-from csctl.output.documents.output_formats import OutputFormat, Table
+from csctl.output.documents.output_formats import OutputFormat, Table, is_table
 from csctl.output.run_lines import member_columns, run_columns, run_facts
 from csctl.output.table import render
 from protos.wsc.v1.runs_pb2 import ListRunsRequest, Run
@@ -46,8 +46,7 @@ def list_runs(
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List runs that are not over, newest first: scripts, each with all jobs that it submits."""
-    is_table = output in (OutputFormat.TABLE, OutputFormat.WIDE)
-    at_most = (TABLE_LIMIT if is_table else 0) if limit is None else limit
+    at_most = (TABLE_LIMIT if is_table(output) else 0) if limit is None else limit
     selection = parse_selection(labels or ())
     request = ListRunsRequest(
         with_finished=all_states,

@@ -3,11 +3,18 @@
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Protocol, assert_never
+from typing import Protocol, TypeAlias, assert_never
 
 from google.protobuf.message import Message
 
+from appliance.core.errors import UserError
 from csctl.output.documents.document import Json, as_json, to_document, to_list
+from csctl.output.documents.templates import (
+    CustomColumns,
+    JsonPathTemplate,
+    Template,
+    parse_template,
+)
 
 
 class OutputFormat(StrEnum):
@@ -26,6 +33,27 @@ def as_yaml(document: Mapping[str, Json]) -> str:
     return text
 
 
+Output: TypeAlias = OutputFormat | Template
+"""Value of `-o`: a form, or a template of one's own."""
+
+_TEMPLATES = ("custom-columns", "jsonpath")
+
+
+def parse_output(text: str) -> Output:
+    """Return the form that `-o` asks for; raises `UserError`."""
+    if text.partition("=")[0] in _TEMPLATES:
+        return parse_template(text)
+    if text in tuple(OutputFormat):
+        return OutputFormat(text)
+    forms = ", ".join([*OutputFormat, *(f"{name}=..." for name in _TEMPLATES)])
+    raise UserError(f"There is no form of answers {text[:80]!r}.", hint=f"Give one of {forms}.")
+
+
+def is_table(output: Output) -> bool:
+    """Whether an answer is a table for people, with our columns."""
+    return output is OutputFormat.TABLE or output is OutputFormat.WIDE
+
+
 class Table(Protocol):
     """Makes the answer's text."""
 
@@ -38,7 +66,7 @@ def format_list(
     messages: Iterable[Message],
     *,
     table: Table,
-    output: OutputFormat,
+    output: Output,
     debug: int = 0,
     coloured: bool = False,
 ) -> str:
@@ -46,6 +74,8 @@ def format_list(
     kept = tuple(messages)
     if output is OutputFormat.NAME:
         return "\n".join(name_of(message) for message in kept)
+    if isinstance(output, CustomColumns):
+        return output.of([to_document(message, debug=debug) for message in kept])
     return _format(
         lambda: to_list(kept, debug=debug), table=table, output=output, coloured=coloured
     )
@@ -55,7 +85,7 @@ def format_one(
     message: Message,
     *,
     table: Table,
-    output: OutputFormat,
+    output: Output,
     debug: int = 0,
     coloured: bool = False,
 ) -> str:
@@ -75,22 +105,18 @@ def name_of(message: Message) -> str:
 
 
 def format_document(
-    document: Mapping[str, Json], *, text: Callable[[], str], output: OutputFormat
+    document: Mapping[str, Json], *, text: Callable[[], str], output: Output
 ) -> str:
     """Return what is no resource of the cluster in the form asked for."""
-    match output:
-        case OutputFormat.JSON:
-            return as_json(document)
-        case OutputFormat.YAML:
-            return as_yaml(document)
-        case OutputFormat.TABLE | OutputFormat.WIDE | OutputFormat.NAME:
-            return text()
-        case _:
-            assert_never(output)
+
+    def table(*, wide: bool, coloured: bool) -> str:
+        return text()
+
+    return _format(lambda: dict(document), table=table, output=output, coloured=False)
 
 
 def _format(
-    document: Callable[[], dict[str, Json]], *, table: Table, output: OutputFormat, coloured: bool
+    document: Callable[[], dict[str, Json]], *, table: Table, output: Output, coloured: bool
 ) -> str:
     match output:
         case OutputFormat.JSON:
@@ -99,5 +125,9 @@ def _format(
             return as_yaml(document())
         case OutputFormat.TABLE | OutputFormat.WIDE | OutputFormat.NAME:
             return table(wide=output is OutputFormat.WIDE, coloured=coloured)
+        case CustomColumns():
+            return output.of([document()])
+        case JsonPathTemplate():
+            return output.of(document())
         case _:
             assert_never(output)
