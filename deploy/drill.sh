@@ -123,7 +123,7 @@ disturb_a_run() {
     await_refusal "$work/drain.log" "$drain"
     kubectl uncordon "$node" >/dev/null # it may be the only one, and the upgrade needs room
     say "upgrading while a job runs"
-    in_helm upgrade "$release" "$root/helm/wsc-appliance" --reuse-values --wait --timeout 10m \
+    in_helm upgrade "$release" "$root/helm/wsc-appliance" --reset-then-reuse-values --wait --timeout 10m \
         --set jobs.placementSeconds=301 >"$work/helm.log" || fail "helm upgrade: $(tail "$work/helm.log")"
     wait "$run" || fail "a drain and an upgrade ended the run: $(tail -n 5 "$work/drain.log")"
     wait "$drain" || fail "the drain failed though the job has ended: $(tail -n 5 "$work/drain.log")"

@@ -3,9 +3,11 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.helm.test_chart import MATRIX
 from tests.support.helm import ROOT, Helm
 
 
@@ -16,3 +18,9 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     if not program.exists():
         subprocess.run([ROOT / "deploy" / "setup.sh", "kube-tools"], check=True)
     return Helm(program, home=tmp_path_factory.mktemp("helm"))
+
+
+@pytest.fixture(scope="session")
+def made(helm: Helm) -> dict[str, list[dict[str, Any]]]:
+    """Return what the chart makes of each settings of the matrix."""
+    return {name: helm.template(settings) for name, settings in MATRIX.items()}

@@ -48,6 +48,8 @@ MATRIX = {
         values=(
             "service.type=LoadBalancer",
             "service.publicName=wafer.example.org",
+            "service.loadBalancerClass=edge",
+            "service.loadBalancerSourceRanges={10.0.0.0/8}",
             "ingress.enabled=true",
             "ingress.host=dashboard.example.org",
             "gateway.enabled=true",
@@ -97,15 +99,17 @@ MATRIX = {
         )
     ),
     "sessions": SESSIONS,
+    "node port": Settings(
+        values=(
+            "service.type=NodePort",
+            "service.nodePort=31000",
+            "service.publicName=wafer.example.org",
+        )
+    ),
     "cluster file": Settings(
         values=(f"systems.clusterFile={CLUSTER.replace(',', chr(92) + ',')}",)
     ),
 }
-
-
-@pytest.fixture(scope="session")
-def made(helm: Helm) -> dict[str, list[dict[str, Any]]]:
-    return {name: helm.template(settings) for name, settings in MATRIX.items()}
 
 
 def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -289,7 +293,7 @@ def test_the_certificate_is_for_all_names_that_clients_use(
     (job,) = [
         found
         for found in of_kind(made["ports"], "Job")
-        if found["metadata"]["name"].endswith("-make")
+        if found["metadata"]["name"].endswith("-make-tls")
     ]
     arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
     wanted = {*AUTHORITY_NAMES, "wafer.example.org", "dashboard.example.org", "localhost"}
@@ -414,9 +418,13 @@ def test_what_grafana_and_prometheus_get_is_what_is_in_the_tree(
         ("jobs.resources.chief.cpus=4", "cpus"),
         ("jobs.onDrain=checkpoint", "onDrain"),
         ("management.replicas=2,postgresql.mode=none", "SQLite has one"),
+        ("management.replicas=2,jobs.launcher=embedded", "one management has all jobs"),
+        ("service.type=NodePort", "service.nodePort is needed"),
         ("metrics.serviceMonitor.enabled=true", "tokenSecret is needed"),
         ("tls.source=certManager", "issuerRef.name is needed"),
         ("ingress.enabled=true", "ingress.host is needed"),
+        ("jobs.kueue=null", "kueue"),  # as `--reuse-values` has it of an earlier chart
+        ("image.repository=null", "repository"),
     ],
 )
 def test_wrong_values_are_refused_by_name(helm: Helm, value: str, message: str) -> None:

@@ -31,6 +31,10 @@ def pods_of(objects: list[dict[str, Any]]) -> list[PolicyPod]:
             }
             component = labels["app.kubernetes.io/component"]
             pods.append(PolicyPod(name=component, labels=labels, ports=ports))
+        if found["kind"] == "Job":
+            labels = found["spec"]["template"]["metadata"]["labels"]
+            component = labels["app.kubernetes.io/component"]
+            pods.append(PolicyPod(name=component, labels=labels, ports={}))
         if found["kind"] == "Pod":
             pods.append(PolicyPod(name="test", labels=found["metadata"]["labels"], ports={}))
     (settings,) = [each["data"]["settings.yaml"] for each in objects if _has_settings(each)]
@@ -47,8 +51,15 @@ def _has_settings(found: dict[str, Any]) -> bool:
     return found["kind"] == "ConfigMap" and "settings.yaml" in found["data"]
 
 
+HOOKS = {"crds", "certificates", "password", "end-jobs"}
+DENY_ALL = {
+    "metadata": {"name": "deny"},
+    "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
+}
+
+
 def reached(
-    helm: Helm, *values: str, others: tuple[str, ...] = ()
+    helm: Helm, *values: str, others: tuple[str, ...] = (), further: tuple[dict[str, Any], ...] = ()
 ) -> dict[tuple[str, str], set[str]]:
     """Return who reaches whom; each of `others` is a namespace with a pod of a job."""
     objects = helm.template(Settings(values=values))
@@ -60,7 +71,7 @@ def reached(
         PolicyPod(name=f"job-in-{name}", labels=labels, ports=JOB_PORTS, namespace=name)
         for name in others
     ]
-    return flows([*pods_of(objects), *there], policies)
+    return flows([*pods_of(objects), *there], [*policies, *further])
 
 
 @pytest.fixture(autouse=True)
@@ -100,10 +111,26 @@ def test_pods_reach_what_they_need_and_nothing_else(helm: Helm) -> None:
         ("test", "proxy"): CLIENTS,
         ("test", "user-node"): {"ssh"},
         ("test", "stranger"): {"web"},
+        **{(hook, "management"): CLIENTS for hook in HOOKS},
+        **{(hook, "proxy"): CLIENTS for hook in HOOKS},
+        **{(hook, "user-node"): {"ssh"} for hook in HOOKS},
+        **{(hook, "stranger"): {"web"} for hook in HOOKS},
         ("user-node", "stranger"): {"web"},
         ("stranger", "user-node"): {"ssh"},
     }
     assert reached(helm) == {**jobs, **to_jobs, **from_jobs, **strangers, **services}
+
+
+def test_all_of_it_works_where_a_namespace_lets_nothing_in_or_out_by_default(helm: Helm) -> None:
+    """The API server, an identity provider and others are strangers, too."""
+    found, usual = reached(helm, further=(DENY_ALL,)), reached(helm)
+    lost = usual.keys() - found.keys()
+    assert {pair for pair in lost if "user-node" not in pair} == set()
+    assert {found[pair] == usual[pair] for pair in found} == {True}
+    assert {source for source, target in found if target == "stranger"} == {
+        *HOOKS,
+        *("management", "proxy", "test"),
+    }
 
 
 def test_clients_come_only_from_where_the_values_say(helm: Helm) -> None:

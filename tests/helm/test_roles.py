@@ -26,7 +26,7 @@ VALUES = {
         "tolerations": [{"key": "all", "operator": "Exists"}],
         "roles": {
             "chief": {
-                "podLabels": {"team": "b", "tier": "fast", "app.kubernetes.io/component": "web"},
+                "podLabels": {"team": "b", "tier": "fast"},
                 "podAnnotations": {"note": "chief"},
                 "priorityClassName": "high",
                 "affinity": {"podAntiAffinity": {}},
@@ -73,12 +73,19 @@ def test_a_role_adds_to_what_every_pod_has_and_replaces_what_can_be_but_one(
     assert (labels["team"], labels["tier"]) == ("b", "fast")
 
 
-def test_a_role_cannot_take_a_pod_out_of_policies_and_budgets(
-    options: KubernetesOptions, tmp_path: Path
+@pytest.mark.parametrize("where", ["jobs", "jobs.roles.chief", "management", "proxy", "postgresql"])
+@pytest.mark.parametrize(
+    "label",
+    ["app.kubernetes.io/component", "helm.sh/chart", "wsc.open-appliance.org/leader"],
+)
+def test_labels_of_a_site_cannot_take_a_pod_out_of_policies_budgets_and_services(
+    helm: Helm, where: str, label: str
 ) -> None:
-    labels = pods_of(options, tmp_path)[Role.CHIEF]["metadata"]["labels"]
-    assert labels["app.kubernetes.io/component"] == "job"
-    assert labels["app.kubernetes.io/instance"] == "wsc"
+    value = f"{where}.podLabels.{label.replace('.', chr(92) + '.')}=web"
+    done = helm.run("template", "wsc", str(CHART), "--set", value)
+    assert done.returncode != 0
+    assert f"{where}.podLabels" in done.stderr
+    assert label in done.stderr
 
 
 def test_other_roles_have_what_every_pod_has(options: KubernetesOptions, tmp_path: Path) -> None:

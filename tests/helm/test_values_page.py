@@ -2,9 +2,11 @@
 
 import os
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from tests.support.helm import CHART, ROOT
-from tests.support.values_reference import named_by_schema, reference, values
+from tests.support.values_reference import defaults, named_by_schema, reference, schema, values
 
 PAGE = ROOT / "docs" / "chart-values.md"
 
@@ -33,3 +35,16 @@ def test_every_value_is_used_by_a_template() -> None:
         if not re.search(rf"\.{name}\b", code) or (above and f".Values.{above[0]}" not in code):
             unused.append(value.path)
     assert unused == []
+
+
+def _optional(part: dict[str, Any], known: dict[str, Any], prefix: str) -> Iterator[str]:
+    for name in set(part) & set(known.get("properties", {})):
+        if name not in known.get("required", ()):
+            yield f"{prefix}{name}"
+        if isinstance(part[name], dict):
+            yield from _optional(part[name], known["properties"][name], f"{prefix}{name}.")
+
+
+def test_a_value_that_is_missing_is_refused_by_its_name() -> None:
+    """Templates would take it for false; `helm upgrade --reuse-values` leaves out new ones."""
+    assert list(_optional(defaults(), schema(), "")) == []

@@ -185,7 +185,7 @@ def test_certificates_last_as_long_as_they_will_do_and_survive_a_reinstallation(
 
     run("uninstall", RELEASE)
     assert jobs.ran == [
-        *[f"{NAME}-crds", f"{NAME}-certificates-make", f"{NAME}-password"] * 3,
+        *[f"{NAME}-crds", f"{NAME}-make-tls", f"{NAME}-password"] * 3,
         f"{NAME}-end-jobs",
     ]
     kinds = "deployments,statefulsets,services,roles,rolebindings,serviceaccounts,configmaps"

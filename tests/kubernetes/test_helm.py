@@ -33,6 +33,7 @@ from tests.support.waiting import wait_until
 
 RELEASE = "wsc"
 NAME = "wsc-wsc-appliance"
+SERVICE = Kind(group="", version="v1", plural="services", name="Service")
 JOB = Kind(group="batch", version="v1", plural="jobs", name="Job")
 VALUES = (
     "tls.source=secret",
@@ -55,7 +56,7 @@ def admin(kube):
 def helm(kube, admin, tmp_path):
     """Return a function that runs helm in the test's namespace."""
 
-    def run(*arguments, given=()):
+    def run(*arguments, given=(), is_refused=False):
         sets = [part for value in (*VALUES, *given) for part in ("--set", value)]
         done = subprocess.run(
             [
@@ -69,8 +70,8 @@ def helm(kube, admin, tmp_path):
             timeout=300,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert bool(done.returncode) == is_refused, done.stderr or done.stdout
+        return done.stderr if is_refused else done.stdout
 
     return run
 
@@ -127,6 +128,40 @@ class PlayedManagement:
     def join(self):
         self._thread.join(240)
         assert not self.has_lost.is_set()
+
+
+FIXED = {
+    "storage.size=10Gi": "claim {name}-data has 50Gi already: claims only grow",
+    "storage.size=49.9Gi": "Set storage.size to 50Gi or more",
+    "storage.accessModes={ReadWriteMany}": 'claim {name}-data has ["ReadWriteOnce"]',
+    "storage.storageClassName=nfs": 'claim {name}-data has ""',
+    "postgresql.size=20Gi": "delete statefulset {name}-postgresql --cascade=orphan. Then upgrade",
+    "postgresql.storageClassName=fast": 'StatefulSet {name}-postgresql was made with ""',
+    "nameOverride=other": "they would be wsc-other (other): another appliance",
+    "fullnameOverride=other": "they would be other (wsc-appliance): another appliance",
+    "fullnameOverride=wsc-wsc-appliance,nameOverride=x": "Set nameOverride and fullnameOverride as",
+}
+"""What an upgrade refuses, by the value that asks for it."""
+
+
+def test_an_upgrade_refuses_what_kubernetes_lets_nobody_change(kube, admin, helm):
+    """Before it changes anything; and what it can change, it does."""
+    chart, dry = str(CHART), ("upgrade", RELEASE, str(CHART), "--dry-run=server")
+    helm("install", RELEASE, chart)
+    for value, words in FIXED.items():
+        assert words.format(name=NAME) in helm(*dry, given=(value,), is_refused=True), value
+    for value in ("storage.size=50Gi", "storage.size=53687091200", "postgresql.size=10240Mi"):
+        helm(*dry, given=(value,))
+    services = {NAME, f"{NAME}-inner", f"{NAME}-postgresql"}
+    for kind in ("LoadBalancer", "NodePort", "ClusterIP"):
+        helm("upgrade", RELEASE, chart, given=(f"service.type={kind}", "service.nodePort=31000"))
+        outer = {f"{NAME}-external"} if kind != "ClusterIP" else set()
+        assert {name_of(each) for each in admin.list(SERVICE)[0]} == services | outer
+    admin.delete(SERVICE, NAME)
+    ports = [{"name": "clients", "port": 9000}]
+    admin.create(SERVICE, {"metadata": {"name": NAME}, "spec": {"ports": ports}})
+    refused = helm(*dry, is_refused=True)  # as an earlier chart made it for a load balancer
+    assert f"old one, then upgrade: kubectl -n {admin.namespace} delete service {NAME}" in refused
 
 
 def test_install_upgrade_rollback_uninstall(kube, admin, helm, tmp_path):

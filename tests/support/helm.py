@@ -57,9 +57,11 @@ class Helm:
             check=False,
         )
 
-    def template(self, settings: Settings) -> list[dict[str, Any]]:
-        """Return the objects that the chart makes of some values."""
-        arguments = ["template", "wsc", str(CHART), "--namespace", "wafer"]
+    def template(
+        self, settings: Settings, *further: str, release: str = "wsc"
+    ) -> list[dict[str, Any]]:
+        """Return the objects that the chart makes of some values and further arguments."""
+        arguments = ["template", release, str(CHART), "--namespace", "wafer", *further]
         for value in settings.values:
             arguments += ["--set", value]
         for version in settings.api_versions:

@@ -2,14 +2,18 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* Begins names of Services and Jobs: a DNS label, with room for what follows within 63 characters. */}}
 {{- define "wsc-appliance.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
-{{- else if contains (include "wsc-appliance.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "wsc-appliance.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- $name := .Values.fullnameOverride -}}
+{{- if not $name -}}
+{{- $own := include "wsc-appliance.name" . -}}
+{{- $name = ternary .Release.Name (printf "%s-%s" .Release.Name $own) (contains $own .Release.Name) -}}
 {{- end -}}
+{{- $name = $name | replace "." "-" | trunc 50 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "objects of the release would be named %s-..., and names of Services begin with a letter, then have small letters, digits and hyphens: set fullnameOverride to such a name" $name) -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{- define "wsc-appliance.selectorLabels" -}}
@@ -61,14 +65,26 @@ app.kubernetes.io/component: job
 {{- default (printf "%s.%s.svc" (include "wsc-appliance.fullname" .) .Release.Namespace) .Values.service.publicName -}}
 {{- end -}}
 
-{{/* Port that clients are told. The name of a Service without an address leads to the pods' own ports. */}}
+{{/* Port that clients are told: that of the Service without an address is the pods' own. */}}
 {{- define "wsc-appliance.publicPort" -}}
-{{- if and (eq .Values.service.type "ClusterIP") (not .Values.service.publicName) -}}9000{{- else -}}{{ .Values.service.port }}{{- end -}}
+{{- if eq .Values.service.type "NodePort" -}}{{ .Values.service.nodePort }}
+{{- else if and (eq .Values.service.type "ClusterIP") (not .Values.service.publicName) -}}9000
+{{- else -}}{{ .Values.service.port }}{{- end -}}
 {{- end -}}
 
 {{/* Whether clients are passed on by pods of their own: these find coordinators in a database of its own. */}}
 {{- define "wsc-appliance.hasProxy" -}}
 {{- if and (eq .Values.jobs.launcher "kubernetes") (ne .Values.postgresql.mode "none") -}}true{{- end -}}
+{{- end -}}
+
+{{/* Pods that clients connect to. */}}
+{{- define "wsc-appliance.clientsSelector" -}}
+{{- $component := ternary "proxy" "management" (eq (include "wsc-appliance.hasProxy" .) "true") -}}
+{{ include "wsc-appliance.selectorLabels" . }}
+app.kubernetes.io/component: {{ $component }}
+{{- if and (eq .Values.jobs.launcher "kubernetes") (eq $component "management") }}
+wsc.open-appliance.org/leader: "true"
+{{- end }}
 {{- end -}}
 
 {{/* How libpq proves who it is, and knows the server. */}}
@@ -99,8 +115,9 @@ app.kubernetes.io/component: job
 {{- end -}}
 {{- end -}}
 
+{{/* A StatefulSet's name is in a label of its pods, with a hash behind it: at most 52 characters. */}}
 {{- define "wsc-appliance.postgresqlName" -}}
-{{- printf "%s-postgresql" (include "wsc-appliance.fullname" .) -}}
+{{- printf "%s-postgresql" (include "wsc-appliance.fullname" . | trunc 41 | trimSuffix "-") -}}
 {{- end -}}
 
 {{/*
@@ -222,6 +239,58 @@ seccompProfile: {type: RuntimeDefault}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* Where the pods of one part go, and before whom; takes the values of that part. */}}
+{{- define "wsc-appliance.placement" -}}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Spreads the pods of one part over nodes where that can be; takes root and component. */}}
+{{- define "wsc-appliance.spread" -}}
+- maxSkew: 1
+  topologyKey: kubernetes.io/hostname
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels:
+      {{- include "wsc-appliance.selectorLabels" .root | nindent 6 }}
+      app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* The pod of a hook but for its containers: it goes where management goes. Takes root and account. */}}
+{{- define "wsc-appliance.hookPod" -}}
+restartPolicy: Never
+serviceAccountName: {{ .account }}
+automountServiceAccountToken: true
+enableServiceLinks: false
+securityContext: {{- include "wsc-appliance.podSecurityContext" .root | nindent 2 }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- include "wsc-appliance.placement" .root.Values.management }}
+{{- end -}}
+
+{{/* Bytes of a quantity of Kubernetes such as 50Gi. */}}
+{{- define "wsc-appliance.bytes" -}}
+{{- $text := toString . -}}
+{{- $number := regexFind "^[0-9.]+" $text -}}
+{{- $power := regexFind "[kKMGTPE]" $text | upper -}}
+{{- $base := ternary 1024 1000 (hasSuffix "i" $text) -}}
+{{- $bytes := float64 $number -}}
+{{- if hasSuffix "m" $text }}{{ $bytes = divf $bytes 1000 }}{{ end -}}
+{{- range until (index (dict "" 0 "K" 1 "M" 2 "G" 3 "T" 4 "P" 5 "E" 6) $power) }}{{ $bytes = mulf $bytes $base }}{{ end -}}
+{{- printf "%.0f" $bytes -}}
 {{- end -}}
 
 {{/* Uids by name of user, as a map of CEL. */}}

@@ -10,7 +10,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.cluster.kubernetes.hooks.crds import read_definitions, read_rules, with_rules
+from appliance.cluster.kubernetes.hooks.crds import (
+    VERSION_ANNOTATION,
+    apply_definitions,
+    read_definitions,
+    read_rules,
+    with_rules,
+)
 from appliance.core.errors import UserError
 from appliance.management.kubernetes.wsjob_objects import (
     FIXED_FIELDS,
@@ -181,6 +187,65 @@ def _taken(resource: dict[str, Any]) -> dict[str, Any]:
 
     taken: dict[str, Any] = objects.taken(resource)
     return taken
+
+
+class Definitions:
+    """An API server that has definitions alone."""
+
+    def __init__(self, *there):
+        self.there = {each["metadata"]["name"]: each for each in there}
+
+    def version(self):
+        return 1, 24
+
+    def find(self, kind, name):
+        return self.there.get(name)
+
+    def create(self, kind, body):
+        self.there[body["metadata"]["name"]] = body
+
+    def patch(self, kind, name, body):
+        there = self.there[name]
+        metadata = {**there["metadata"], **body["metadata"]}
+        self.there[name] = {**there, "metadata": metadata, "spec": body["spec"]}
+
+
+@pytest.mark.parametrize(
+    ("there", "ours", "is_taken"),
+    [
+        (None, "0.1.0", True),  # of a chart that did not say it yet
+        ("0.1.0", "0.1.0", True),
+        ("0.9.0", "0.10.0", True),
+        ("0.10.0", "0.9.0", False),
+        ("1.0.0", "0.99.99", False),
+        ("1.0.0-rc.2", "1.0.0-rc.10", True),
+        ("1.0.0", "1.0.0-rc.1", False),
+        ("1.0.0-rc.1", "1.0.0", True),
+        ("1.0.0+a", "1.0.0+b", True),
+    ],
+)
+def test_a_chart_leaves_the_definitions_of_a_newer_one(there, ours, is_taken):
+    """A rollback, or another release's upgrade, would else have the server drop newer fields."""
+    directory = CHART / "files" / "crds"
+    api, annotations = Definitions(), {VERSION_ANNOTATION: there} if there else {}
+    for definition in read_definitions(directory):
+        metadata = {"name": definition["metadata"]["name"], "annotations": annotations}
+        api.create(None, {"metadata": metadata, "spec": "of another chart"})
+    taken = apply_definitions(api, directory, ours)
+    wanted = {each["metadata"]["name"]: each["spec"] for each in read_definitions(directory)}
+    assert set(taken) == (set(wanted) if is_taken else set())
+    for name, definition in api.there.items():
+        assert definition["spec"] == (wanted[name] if is_taken else "of another chart")
+        kept = ours if is_taken else there
+        assert definition["metadata"]["annotations"][VERSION_ANNOTATION] == kept
+
+
+def test_definitions_that_are_missing_are_made():
+    api, directory = Definitions(), CHART / "files" / "crds"
+    names = [each["metadata"]["name"] for each in read_definitions(directory)]
+    assert apply_definitions(api, directory, "0.1.0") == names == list(api.there)
+    for definition in api.there.values():
+        assert definition["metadata"]["annotations"] == {VERSION_ANNOTATION: "0.1.0"}
 
 
 def undescribed(schema, path):

@@ -1,15 +1,16 @@
-"""`python -m appliance.cluster.kubernetes.hooks.crds DIRECTORY`: updates the appliance's kinds.
+"""`python -m appliance.cluster.kubernetes.hooks.crds DIRECTORY --version V`: updates our kinds.
 
 Helm installs what is in a chart's `crds` once and never again. So the chart runs this before it is
 installed, upgraded or rolled back: it creates or changes the definitions in a directory, and adds
 the validation rules of `rules.yaml` beside them where the server knows the expression language of
 such rules (Kubernetes 1.25). Objects that exist stay as they are, and several releases may share
-the definitions.
+the definitions: those of a newer chart stay, since older ones would have the server drop fields.
 """
 
 import argparse
 import copy
 import logging
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ import yaml
 from appliance.cluster.kubernetes.api import ApiServer
 from appliance.cluster.kubernetes.object_kinds import (
     CUSTOM_RESOURCE_DEFINITION,
+    GROUP,
     Resource,
     name_of,
 )
@@ -30,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 RULES_FILE = "rules.yaml"
 """Rules by name of the definition and property of the object: `NAME: {spec: [{rule, message}]}`."""
+
+VERSION_ANNOTATION = f"{GROUP}/chart-version"
+"""On a definition: version of the chart that it is from."""
 
 _RULES_SINCE = (1, 25)
 _RULES_KEY = "x-kubernetes-validations"
@@ -75,19 +80,56 @@ def with_rules(definition: Resource, rules: Rules) -> Resource:
     return result
 
 
-def apply_definitions(api: ApiServer, directory: Path) -> Sequence[str]:
-    """Create or change the definitions in a directory; return their names."""
+def apply_definitions(api: ApiServer, directory: Path, version: str) -> Sequence[str]:
+    """Create or change the definitions in a directory, but for those of a newer chart.
+
+    Args:
+        api: The Kubernetes API.
+        directory: Where the definitions are.
+        version: Version of the chart that they are from.
+
+    Returns:
+        Names of the definitions that are now these.
+    """
     knows_rules = api.version() >= _RULES_SINCE
     rules = read_rules(directory) if knows_rules else {}
-    names = []
-    for plain in read_definitions(directory):
-        definition = with_rules(plain, rules)
-        name = name_of(definition)
-        if api.patch(CUSTOM_RESOURCE_DEFINITION, name, {"spec": definition["spec"]}) is None:
-            api.create(CUSTOM_RESOURCE_DEFINITION, definition)
-        logger.info("Definition applied", extra={"definition": name, "rules": knows_rules})
-        names.append(name)
-    return names
+    return [
+        name_of(definition)
+        for plain in read_definitions(directory)
+        if _apply(api, definition := with_rules(plain, rules), version)
+    ]
+
+
+def _apply(api: ApiServer, definition: Resource, version: str) -> bool:
+    name = name_of(definition)
+    there = api.find(CUSTOM_RESOURCE_DEFINITION, name)
+    story = {"definition": name, "version": version, "there": _version_of(there)}
+    if _order(_version_of(there)) > _order(version):
+        logger.warning("Definition of a newer chart is left as it is", extra=story)
+        return False
+    marked = {"annotations": {VERSION_ANNOTATION: version}}
+    if there is None:
+        metadata = {**definition["metadata"], **marked}
+        api.create(CUSTOM_RESOURCE_DEFINITION, {**definition, "metadata": metadata})
+    else:
+        changed = {"metadata": marked, "spec": definition["spec"]}
+        api.patch(CUSTOM_RESOURCE_DEFINITION, name, changed)
+    logger.info("Definition applied", extra=story)
+    return True
+
+
+def _version_of(definition: Resource | None) -> str:
+    annotations = (definition or {}).get("metadata", {}).get("annotations") or {}
+    return str(annotations.get(VERSION_ANNOTATION, ""))
+
+
+def _order(version: str) -> tuple[Sequence[int], bool, Sequence[tuple[bool, int, str]]]:
+    """Return what orders versions. Source: Semantic Versioning 2.0.0, section 11."""
+    core, _, before = version.partition("+")[0].partition("-")
+    numbers = [int(each) for each in re.findall(r"[0-9]+", core)]
+    parts = before.split(".") if before else []
+    named = [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
+    return numbers, not before, named
 
 
 # `Any`: YAML of kinds that are not ours.
@@ -105,9 +147,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m appliance.cluster.kubernetes.hooks.crds")
     parser.add_argument("directory", type=Path, help="where the definitions are")
+    parser.add_argument("--version", required=True, help="of the chart that they are from")
     arguments = parser.parse_args(argv)
     configure_logging(as_json=True, level=logging.INFO, stream=sys.stderr)
-    apply_definitions(ApiServer.connect(), arguments.directory)
+    apply_definitions(ApiServer.connect(), arguments.directory, arguments.version)
     return 0
 
 

@@ -8,12 +8,13 @@ nothing left to remove them, and their namespace could never be deleted.
 """
 
 import argparse
+import http
 import logging
 import sys
 import threading
 from collections.abc import Sequence
 
-from appliance.cluster.kubernetes.api import ApiServer
+from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.gangs import is_ended
 from appliance.cluster.kubernetes.object_kinds import (
     DEPLOYMENT,
@@ -23,6 +24,7 @@ from appliance.cluster.kubernetes.object_kinds import (
     POD,
     WSCSYSTEM,
     WSJOB,
+    Kind,
     Resource,
     job_label,
     name_of,
@@ -96,10 +98,10 @@ def clear(apis: Sequence[ApiServer], *, lease: str) -> None:
         lease: The Lease of the one that led.
     """
     own = apis[0]
-    for system in own.list(WSCSYSTEM)[0]:
+    for system in _objects(own, WSCSYSTEM):
         own.delete(WSCSYSTEM, name_of(system))
     for api in apis:
-        for wsjob in api.list(WSJOB)[0]:
+        for wsjob in _objects(api, WSJOB):
             if job_label(wsjob) == name_of(wsjob):
                 api.delete(WSJOB, name_of(wsjob))
         for pod in filter(is_ended, api.list(POD, JOB_LABEL)[0]):  # they hold what they mount
@@ -111,9 +113,19 @@ def _held(apis: Sequence[ApiServer]) -> Sequence[tuple[ApiServer, Resource]]:
     return [
         (api, each)
         for api in apis
-        for each in api.list(WSJOB)[0]
+        for each in _objects(api, WSJOB)
         if FINALIZER in each["metadata"].get("finalizers", ())
     ]
+
+
+def _objects(api: ApiServer, kind: Kind) -> Sequence[Resource]:
+    """Return the objects of a kind; none if its definition is gone, and they with it."""
+    try:
+        return api.list(kind)[0]
+    except ApiError as error:
+        if error.status != http.HTTPStatus.NOT_FOUND:
+            raise
+        return ()
 
 
 def _holder(api: ApiServer, lease: str) -> str:
