@@ -123,10 +123,13 @@ test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: 
 test-csl-world: $(INSTALLED) ## Compile and run public CSL programs of others: make test-csl-world DIR=...
 	$(PY) -m tests.support.csl_world "$(DIR)"
 
-test-releases: $(TOOLS) $(RELEASE_CLIENTS) ## The tests of the real client with every release that is served (hours); RELEASES="2.9.0": with some
+test-releases: $(TOOLS) $(RELEASE_CLIENTS) $(RELEASE_SDK_CLIENTS) ## The tests of the real client with every release that is served (hours), and their table in docs/compatibility.md; RELEASES="2.9.0": with some
 	status=0; for release in $(RELEASES); do echo "== $$release"; \
-	    WSC_CLIENT_VENV=$(dir $(WSC_CLIENT_VENV))client-$$release $(PYTEST) -q -n 2 --dist loadfile -m client \
-	        tests/conformance --deselect tests/conformance/test_real_client_releases.py || status=1; done; exit $$status
+	    WSC_CLIENT_VENV=$(dir $(WSC_CLIENT_VENV))client-$$release \
+	    WSC_SDK_CLIENT_VENV=$(dir $(WSC_SDK_CLIENT_VENV))sdk-client-$$release $(PYTEST) -q -n 2 --dist loadfile -m client \
+	        tests/conformance --deselect tests/conformance/test_real_client_releases.py \
+	        --junitxml=build/releases/$$release/all.xml || status=1; done; \
+	$(PY) -m tests.support.release_table build/releases docs/compatibility.md; exit $$status
 
 test-modelzoo: $(TOOLS) ## Train small Model Zoo configurations, on the CPU backend and here: make test-modelzoo MODELZOO=DIR MODELZOO_VENV=DIR MODELZOO_ARGS="--only sparsity"
 	$(PY) -m tests.modelzoo --modelzoo "$(MODELZOO)" --client "$(MODELZOO_VENV)" $(MODELZOO_ARGS)

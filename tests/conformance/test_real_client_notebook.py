@@ -41,7 +41,9 @@ def test_the_example_notebook_trains_plots_and_cancels(
     out = tmp_path / "out.ipynb"
     environment = client_environment()
     environment["CSCONFIG_PATH"] = str(appliance.config_path)
-    environment["PATH"] += f"{os.pathsep}{PYTHON_DIR}"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "csctl").symlink_to(PYTHON_DIR / "csctl")  # older clients have another one
+    environment["PATH"] = f"{tmp_path / 'bin'}{os.pathsep}{environment['PATH']}"
     environment["JUPYTER_RUNTIME_DIR"] = str(tmp_path / "runtime")
     environment["IPYTHONDIR"] = str(tmp_path / "ipython")
     finished = subprocess.run(
