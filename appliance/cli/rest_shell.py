@@ -18,7 +18,7 @@ from appliance.management.access.accepted import Accepted, AcceptedConnections
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.access.certificates import Certificates
 from appliance.management.front.connection_shares import ConnectionShares, places_for_all
-from appliance.management.front.passages import Destination, Passages
+from appliance.management.front.forwarder import Destination, Forwarder
 from appliance.management.server import Management
 
 _GRACE_SECONDS = 3
@@ -126,12 +126,12 @@ async def _with_tls(
     inner = await loop.create_unix_server(
         connection, sock=front, ssl=config.ssl, ssl_handshake_timeout=HEAD_SECONDS
     )
-    passages = Passages(lambda _, __: _to(path), connections)
-    await passages.serve([listener])
+    forwarder = Forwarder(lambda _, __: _to(path), connections)
+    await forwarder.serve([listener])
     try:
         yield
     finally:
-        passages.refuse()
+        forwarder.refuse()
         inner.close()
         await asyncio.to_thread(path.unlink, missing_ok=True)
 

@@ -12,7 +12,7 @@ from appliance.management.access.accepted import Accepted
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.foundation import Foundation
 from appliance.management.front.call_queues import CallQueues, queue_sockets
-from appliance.management.front.passages import Choose, Destination
+from appliance.management.front.forwarder import Choose, Destination
 from appliance.management.front.proxy_preface import TrustedProxies
 from appliance.management.front.sni_proxy import Backends, SniProxy, listen
 from appliance.management.options.combined_settings import ManagementOptions

@@ -12,7 +12,7 @@ from appliance.core.clock import Clock
 from appliance.management.changes.feed import Topic
 from appliance.management.foundation import Foundation, lay_foundation
 from appliance.management.front.client_config import write_client_config
-from appliance.management.front.passages import Passages
+from appliance.management.front.forwarder import Forwarder
 from appliance.management.kubernetes.kubernetes_side import Candidacy
 from appliance.management.kubernetes.wsjobs import JobServices
 from appliance.management.listeners import (
@@ -235,16 +235,16 @@ class _Start:
         presence = Presence(services.clock, services.options.queue.lease_seconds)
         threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
         self.closers.callback(threads.shutdown, wait=False)
-        passages = Passages(to_management(services.options), services.accepted)
-        self.stack.push_async_callback(passages.close)  # after the calls that they carry
+        forwarder = Forwarder(to_management(services.options), services.accepted)
+        self.stack.push_async_callback(forwarder.close)  # after the calls that they carry
         for clients in await serve_clients(services, presence, threads):
             self.stack.push_async_callback(clients.stop, grace=0.5)
         inner = await serve_pods(foundation, services, presence, threads, may_start=pods.may_start)
         self.stack.push_async_callback(inner.stop, grace=0.5)
         if foundation.tls is None:
             # In this event loop: another thread would wait for Python's lock at every call.
-            await passages.serve([listener])
-            self.stack.callback(passages.refuse)
+            await forwarder.serve([listener])
+            self.stack.callback(forwarder.refuse)
         else:
             front = lead_on(listener, services, has_rest=self.rest.is_served)
             self.stack.push_async_callback(asyncio.to_thread, front.close)

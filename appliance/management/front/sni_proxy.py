@@ -24,7 +24,7 @@ from appliance.core.errors import ClusterError
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId, Role
 from appliance.management.access.accepted import Accepted, AcceptedConnections, accepted
 from appliance.management.front.client_hello import ClientHello, NoHelloError, parse_client_hello
-from appliance.management.front.passages import Address, Destination, Passages, RefusedError
+from appliance.management.front.forwarder import Address, Destination, Forwarder, RefusedError
 from appliance.management.front.proxy_preface import (
     NoPrefaceError,
     Preface,
@@ -94,7 +94,7 @@ class SniProxy:
     ) -> None:
         self._listeners, self._backends = listeners, backends
         self._proxies = proxies or TrustedProxies()
-        self._passages = Passages(self._choose, connections or AcceptedConnections(), see)
+        self._forwarder = Forwarder(self._choose, connections or AcceptedConnections(), see)
         self._drain_seconds = 0.0
         self._finders = ThreadPoolExecutor(_NUM_FINDERS, thread_name_prefix="find-coordinator")
         self._loop = asyncio.new_event_loop()
@@ -127,9 +127,9 @@ class SniProxy:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        await self._passages.serve(self._listeners)
+        await self._forwarder.serve(self._listeners)
         await self._stop.wait()
-        await self._passages.close(drain_seconds=self._drain_seconds)
+        await self._forwarder.close(drain_seconds=self._drain_seconds)
 
     def _choose(
         self, head: bytes, connection: Accepted

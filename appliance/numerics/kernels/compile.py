@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from appliance.core.errors import InternalError
 from appliance.core.ir.graph import Node
 from appliance.core.ir.tensors import TensorType
+from appliance.numerics.channels_first import move_types, to_channels_first
 from appliance.numerics.kernels import (
     convolution,
     elementwise,
@@ -19,7 +20,6 @@ from appliance.numerics.kernels import (
     sources,
 )
 from appliance.numerics.kernels.kernel import Builder, Kernel, channels_last, rounded
-from appliance.numerics.layout import move_types, to_channels_first
 
 _BUILDERS: dict[str, Builder] = {
     **convolution.BUILDERS,

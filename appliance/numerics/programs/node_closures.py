@@ -14,7 +14,7 @@ import torch
 from appliance.core.ir.tensors import TensorType
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.kernels import Kernel
-from appliance.numerics.orders import Order
+from appliance.numerics.memory_layout import Order
 from appliance.numerics.programs.pool import TensorPool
 
 Table = dict[str, torch.Tensor]

@@ -21,7 +21,7 @@ from appliance.core.ir.tensors import TensorType
 from appliance.numerics.devices import to_device
 from appliance.numerics.groups import Group
 from appliance.numerics.kernels import Kernel
-from appliance.numerics.orders import memory_orders
+from appliance.numerics.memory_layout import memory_orders
 from appliance.numerics.programs.grouping import group_nodes, single_group
 from appliance.numerics.programs.node_closures import (
     Instruction,

@@ -6,7 +6,7 @@ import numpy as np
 
 from appliance.core.errors import InternalError
 from appliance.core.ir.graph import Node
-from appliance.numerics.layout import to_channels_first
+from appliance.numerics.channels_first import to_channels_first
 from appliance.numerics.reference import (
     elementwise,
     indexing,

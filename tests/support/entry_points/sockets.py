@@ -21,7 +21,7 @@ SOCKETS: tuple[Socket, ...] = (
     Socket(
         name="front",
         place="--host : --port",
-        module="appliance.management.front.passages",
+        module="appliance.management.front.forwarder",
         speaks="whatever it is for; with --tls its first message says what that is",
         who="anyone, and what is behind asks; a job's owner for its coordinator",
         check="whose it is is found out when it is accepted; a job's authority and, on this "

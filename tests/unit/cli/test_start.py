@@ -36,7 +36,7 @@ def test_a_proxy_loads_nothing_of_management_but_its_front():
         "appliance.management.front",
         "appliance.management.front.client_hello",
         "appliance.management.front.connection_shares",
-        "appliance.management.front.passages",
+        "appliance.management.front.forwarder",
         "appliance.management.front.proxy_preface",
         "appliance.management.front.sni_proxy",
     ]

@@ -12,7 +12,7 @@ from appliance.cli.rest_shell import http_config
 from appliance.management.access.accepted import NOBODY, Accepted, AcceptedConnections
 from appliance.management.front import connection_shares
 from appliance.management.front.connection_shares import ConnectionShares, places_for_all
-from appliance.management.front.passages import Destination, Passages
+from appliance.management.front.forwarder import Destination, Forwarder
 
 ADA = Accepted(host="127.0.0.1", uid=1000)
 BOB = Accepted(host="127.0.0.1", uid=1001)
@@ -136,13 +136,13 @@ def test_the_front_cuts_what_one_place_has_too_much_of_and_keeps_anothers() -> N
     async def run() -> list[int]:
         whose = Origins()
         shares = ConnectionShares(12)
-        passages = Passages(lambda *_: None, AcceptedConnections(), whose, shares)
-        adas = opened(passages.client, 10)
+        forwarder = Forwarder(lambda *_: None, AcceptedConnections(), whose, shares)
+        adas = opened(forwarder.client, 10)
         whose.present = BOB
-        bobs = opened(passages.client, 10)
+        bobs = opened(forwarder.client, 10)
         for each in adas:
             each.connection_lost(None)
-        return [len(adas), len(bobs), len(opened(passages.client, 10))]
+        return [len(adas), len(bobs), len(opened(forwarder.client, 10))]
 
     assert asyncio.run(run()) == [4, 3, 1]
 
@@ -154,8 +154,10 @@ def test_a_connection_that_a_proxy_passes_on_is_its_senders() -> None:
         async def destination() -> Destination:
             return Destination(address="/nowhere", sender=FAR)
 
-        passages = Passages(lambda *_: destination(), AcceptedConnections(), lambda _: ADA, shares)
-        (client,) = opened(passages.client, 1)
+        forwarder = Forwarder(
+            lambda *_: destination(), AcceptedConnections(), lambda _: ADA, shares
+        )
+        (client,) = opened(forwarder.client, 1)
         assert set(shares.places()) == {"uid 1000"}
         await client.transport.closed.wait()  # nobody is at /nowhere
         assert set(shares.places()) == {FAR.host}

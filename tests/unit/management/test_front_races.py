@@ -29,7 +29,7 @@ from appliance.core.cluster.identity import ROOT, LocalAccount, user_of_peer
 from appliance.core.cluster.records import User
 from appliance.core.errors import WscError
 from appliance.management.access.accepted import Accepted, AcceptedConnections, accepted
-from appliance.management.front.passages import Destination, Passages
+from appliance.management.front.forwarder import Destination, Forwarder
 from appliance.wire.connection_owner import Endpoint, Owner
 
 ADA, BOB = 1000, 1001
@@ -102,8 +102,8 @@ class FrontRaces(RuleBasedStateMachine):
             return Destination(address=path)
 
         see = partial(accepted, find=self.kernel)
-        self.passages = Passages(lambda *_: to_grpc(), self.known, see)
-        self.loop.run_until_complete(self.passages.serve([self.front]))
+        self.forwarder = Forwarder(lambda *_: to_grpc(), self.known, see)
+        self.loop.run_until_complete(self.forwarder.serve([self.front]))
 
     def kernel(self, there: Endpoint, here: Endpoint) -> Owner | None:
         """Say whose the socket is that has this port now, to this listener."""
@@ -267,7 +267,7 @@ class FrontRaces(RuleBasedStateMachine):
                 assert ((each.number, index) in heard) is is_permitted
         for each in self.all:
             each.socket.close()
-        self.loop.run_until_complete(self.passages.close())
+        self.loop.run_until_complete(self.forwarder.close())
         self.step(4)
         for each in self.served:
             each.socket.close()

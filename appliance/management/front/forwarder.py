@@ -74,7 +74,7 @@ Choose = Callable[[bytes, Accepted], Coroutine[None, None, Destination] | None]
 Raises `RefusedError`, or returns what does."""
 
 
-class Passages:
+class Forwarder:
     """Accepts connections and passes them on.
 
     Args:
@@ -140,7 +140,7 @@ class Passages:
 
 
 class _End(asyncio.Protocol):
-    """One of the two connections of a passage; what it receives is written to the other."""
+    """One of the two connections of a client; what it receives is written to the other."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -221,12 +221,12 @@ class _Client(_End):
     """A client's connection.
 
     Args:
-        passages: What it belongs to.
+        forwarder: Accepted it.
     """
 
-    def __init__(self, passages: Passages) -> None:
+    def __init__(self, forwarder: Forwarder) -> None:
         super().__init__()
-        self._passages = passages
+        self._forwarder = forwarder
         self._loop = asyncio.get_running_loop()
         self._head = b""
         self._origin = Accepted()
@@ -240,13 +240,13 @@ class _Client(_End):
         """Find out whose it is, and begin to look where it goes."""
         self.transport = cast("asyncio.Transport", transport)
         connection = transport.get_extra_info("socket")
-        self._origin = self._passages.see(connection)
-        self._place = self._passages.shares.take(self._origin)
+        self._origin = self._forwarder.see(connection)
+        self._place = self._forwarder.shares.take(self._origin)
         if self._place is None:
             self.cut()
             return
         _watch_peer(connection)
-        self._passages.began(self)
+        self._forwarder.began(self)
         self._timer = self._loop.call_later(_CHOICE_SECONDS, self.cut)
         self._look()
 
@@ -271,7 +271,7 @@ class _Client(_End):
         self._stop_timer()
         if self._opening is not None:
             self._opening.cancel()
-        self._passages.ended(self)
+        self._forwarder.ended(self)
         if not self.is_over.done():
             self.is_over.set_result(None)
 
@@ -282,7 +282,7 @@ class _Client(_End):
 
     def _look(self) -> None:
         try:
-            chosen = self._passages.choose(self._head, self._origin)
+            chosen = self._forwarder.choose(self._head, self._origin)
         except RefusedError as refused:
             self._refuse(refused)
             return
@@ -306,7 +306,7 @@ class _Client(_End):
         sender = destination.sender
         if sender is not None and sender != self._origin:
             self._count_as(sender)
-        behind = _Behind(self, self._passages.connections)
+        behind = _Behind(self, self._forwarder.connections)
         await behind.connect(destination.address, sender or self._origin)
         if not self.is_open:
             behind.cut()
@@ -321,13 +321,13 @@ class _Client(_End):
     def _count_as(self, sender: Accepted) -> None:
         """Count the connection as that of whom a proxy has it from; raises `RefusedError`."""
         self._leave_place()
-        self._place = self._passages.shares.take(sender)
+        self._place = self._forwarder.shares.take(sender)
         if self._place is None:
             raise RefusedError
 
     def _leave_place(self) -> None:
         if self._place is not None:
-            self._passages.shares.give_back(self._place)
+            self._forwarder.shares.give_back(self._place)
             self._place = None
 
     def _refuse(self, refused: RefusedError) -> None:
