@@ -207,8 +207,7 @@ class Fault(IntEnum):
     NO_OPERAND = 16
     NO_END = 17
     NO_FIFO = 18
-    FIFO_LENGTH = 19
-    INDEX = 20
+    INDEX = 19
 
 
 INSTRUCTION = np.dtype(
@@ -300,6 +299,8 @@ FIFO = np.dtype(
         ("capacity", "<u4"),
         ("head", "<u4"),
         ("count", "<u4"),
+        ("read_length", "<u4"),
+        ("write_length", "<u4"),
         ("element_bytes", "u1"),
         ("activate_pop", "u1"),
         ("activate_push", "u1"),

@@ -142,7 +142,6 @@ FAULT_TEXTS = {
     Fault.NO_OPERAND: "a DSD of an operation cannot be {way}.",
     Fault.NO_END: "an operation over memory alone has no end: its DSDs have the length 0x7fff.",
     Fault.NO_FIFO: "there is no FIFO {a}.",
-    Fault.FIFO_LENGTH: "FIFO {a} is given the length {b:,}, which is more than it holds.",
 }
 """What a fault of the kernel is, in words; names stand for what the kernel tells with it."""
 FAULT_HINTS = {

@@ -9,7 +9,19 @@ from appliance.csl.syntax.tokens import TokenKind
 MAX_SYNTAX_ERRORS = 20
 _ATTRIBUTES = frozenset(("align", "linksection", "linkname"))
 _TOP_WORDS = frozenset(
-    ["const", "var", "param", "fn", "task", "comptime", "layout", "export", "extern", "inline"]
+    [
+        "const",
+        "var",
+        "param",
+        "fn",
+        "task",
+        "comptime",
+        "layout",
+        "export",
+        "extern",
+        "inline",
+        "noinline",
+    ]
 )
 
 
@@ -58,12 +70,14 @@ class _Parser(ExpressionParser):
             kind = self.advance().text
             body = self.block()
             return tree.TopBlock(start, body.end, kind, body)
-        flags = {"export": False, "extern": False, "inline": False}
-        while self.token.text in flags and self.token.kind is TokenKind.KEYWORD:
+        flags = {"export": False, "extern": False, "inline": False, "noinline": False}
+        while self.token.text in flags:
             flags[self.advance().text] = True
+        if flags["inline"] and flags["noinline"]:
+            raise self.error("a function is 'inline' or 'noinline'", start, self.previous_end())
         if self.sees("fn") or self.sees("task"):
             return self._function(start, flags)
-        if self.token.text in ("const", "var", "param"):
+        if self.token.text in ("const", "var", "param") and not flags["noinline"]:
             found = self._declaration(start)
             found.is_exported = flags["export"]
             found.is_extern = flags["extern"]

@@ -32,7 +32,7 @@ KEYWORDS = frozenset(
     (
         *("and", "or", "if", "else", "while", "for", "switch", "return", "break", "continue"),
         *("fn", "task", "const", "var", "param", "comptime", "layout", "export", "extern"),
-        *("inline", "struct", "union", "enum", "packed"),
+        *("inline", "noinline", "struct", "union", "enum", "packed"),
     )
 )
 """Words that cannot be names. Types such as `u16`, and `align`, are ordinary names."""

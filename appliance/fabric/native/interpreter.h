@@ -74,8 +74,18 @@ static int are_operands(Machine *m, Pe *pe, u32 op, const Cursor *c, u32 pc) {
 static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now, u64 *cost) {
     Thread built;
     Thread *t = &built;
-    for (int i = 0; i < 3; i++)
-        if (!resolve(m, pe, site->operands + i, t->cursors + i, pc)) return FAILED;
+    for (int i = 0; i < 3; i++) {
+        Cursor *operand = t->cursors + i;
+        if (!resolve(m, pe, site->operands + i, operand, pc)) return FAILED;
+        if (operand->kind != CURSOR_FIFO) continue;
+        const Fifo *fifo = pe->fifos + operand->queue;
+        operand->remaining = i ? fifo->read_length : fifo->write_length;
+        if (operand->remaining == ENDLESS) operand->remaining = NEVER32;
+        Cursor *dest = t->cursors;
+        const u32 bytes = WIDTHS[site->op].dest;
+        if (i && dest->kind == CURSOR_PLACE && dest->address + bytes <= pe->memory_size)
+            dest->value = read_memory(pe, dest->address, bytes);
+    }
     Cursor *c = t->cursors;
     if (!are_operands(m, pe, site->op, c, pc)) return FAILED;
     const Dsr *dsr = deciding_dsr(pe, site, c);

@@ -131,6 +131,7 @@ typedef struct Dsr {
 
 typedef struct Fifo {
     u32 address, capacity, head, count;
+    u32 read_length, write_length; /* elements of an operation; 0: what its other operands say */
     u8 element_bytes, activate_pop, activate_push, empty_action, full_action, was_full, was_empty, pad;
 } Fifo;
 

@@ -386,6 +386,15 @@ static void zero_sources(Pe *pe, const Cursor *dest, const u32 addresses[3], con
     if (dest->flags & OUT_ZERO1 && c[2].kind == DSD_MEMORY) write_memory(pe, addresses[2], bytes[2], 0);
 }
 
+/* A synchronous operation that a FIFO ends: what it leaves undone is the FIFO's length afterwards,
+ * if it had one, and a pointer's target is as before. */
+static void leave_rest(Pe *pe, Fifo *fifo, const Thread *t, int place) {
+    u32 *length = place ? &fifo->read_length : &fifo->write_length;
+    if (*length) *length = t->remaining == NEVER32 ? ENDLESS : t->remaining;
+    const Cursor *dest = t->cursors;
+    if (dest->kind == CURSOR_PLACE && t->done) write_memory(pe, dest->address, WIDTHS[t->op].dest, dest->value);
+}
+
 /* A FIFO that is empty or full: notes it; ends a synchronous operation or one told to. */
 static int settle_fifo(Machine *m, Pe *pe, Thread *t, int is_main) {
     for (int i = 0; i < 3; i++) {
@@ -397,7 +406,11 @@ static int settle_fifo(Machine *m, Pe *pe, Thread *t, int is_main) {
         if (i == 0) fifo->was_full = 1; else fifo->was_empty = 1;
         const u32 action = i == 0 ? fifo->full_action : fifo->empty_action;
         if (action == 3) { fail(m, pe, FAULT_FIFO_FAULT, t->pc, c->queue, i == 0); return 1; }
-        if (action == 1 || (is_main && action == 0)) { finish(m, pe, t, action == 1); return 1; }
+        if (action == 1 || (is_main && action == 0)) {
+            if (is_main && action == 0) leave_rest(pe, fifo, t, i);
+            finish(m, pe, t, action == 1);
+            return 1;
+        }
     }
     return 0;
 }
@@ -446,7 +459,10 @@ static u32 thread_step(Machine *m, Pe *pe, Thread *t, u64 now) {
     return 1;
 }
 
-INLINE int has_length(const Cursor *c) { return c->kind != DSD_NONE && c->kind < CURSOR_SCALAR; }
+/* A FIFO has the length that was set for its side, or none. */
+INLINE int has_length(const Cursor *c) {
+    return c->kind == CURSOR_FIFO ? c->remaining != 0 : c->kind != DSD_NONE && c->kind < CURSOR_SCALAR;
+}
 
 /* The length of an operation, also where it is 0: that of source 0, or else of source 1, or else of
  * the destination, or else 1. */

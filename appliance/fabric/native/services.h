@@ -185,8 +185,8 @@ static void store_timestamp(Machine *m, Pe *pe, u32 address, u64 now) {
 static void set_fifo_length(Machine *m, Pe *pe, u32 number, const u64 *a) {
     if (a[0] >= pe->image->num_fifos) { fail(m, pe, FAULT_NO_FIFO, pe->pc, (u32)a[0], (u32)a[1]); return; }
     Fifo *fifo = pe->fifos + a[0];
-    if (a[1] > fifo->capacity) { fail(m, pe, FAULT_FIFO_LENGTH, pe->pc, (u32)a[0], (u32)a[1]); return; }
-    fifo->count = number == SERVICE_fifo_set_read_length ? (u32)a[1] : fifo->capacity - (u32)a[1];
+    if (number == SERVICE_fifo_set_read_length) fifo->read_length = (u32)a[1];
+    else fifo->write_length = (u32)a[1];
 }
 
 static u64 serve(Machine *m, Pe *pe, const Instruction *i, u64 now) {

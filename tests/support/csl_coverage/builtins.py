@@ -242,9 +242,9 @@ LIVE = (
     Row(
         page=PAGE,
         says="'@set_fifo_read_length' and '@set_fifo_write_length'",
-        top="var buffer = @zeros([8]u32); const q = @allocate_fifo(buffer); var x = @zeros([1]u32); const d = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> x[i] });",
-        body="buffer[0] = 9; @set_fifo_read_length(q, 1); @set_fifo_write_length(q, 7); @mov32(d, q); out[0] = @as(i32, x[0]);",
-        out=(9,),
+        top="var buffer = @zeros([8]u32); const q = @allocate_fifo(buffer); var x = [3]u32{ 7, 8, 9 }; const d = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> x[i] });",
+        body="@mov32(q, d); @set_fifo_read_length(q, 2); @mov32(d, q); out[0] = @as(i32, x[2]); @set_fifo_write_length(q, 2); @mov32(q, 5); @set_fifo_read_length(q, 3); @mov32(d, q); for (x) |v, i| { out[1 + i] = @as(i32, v); }",
+        out=(9, 9, 5, 5),
     ),
     Row(
         page=PAGE,

@@ -91,8 +91,10 @@ class Cursor:
 
     @property
     def has_length(self) -> bool:
-        """Whether it can say how long an operation is."""
-        return self.kind not in (Kind.NONE, Kind.SCALAR, Kind.PLACE, Kind.FIFO)
+        """Whether it can say how long an operation is; a FIFO whose length was set can."""
+        if self.kind is Kind.FIFO:
+            return self.length != 0
+        return self.kind not in (Kind.NONE, Kind.SCALAR, Kind.PLACE)
 
     def in_width(self, stride: int, width: int) -> int:
         """Return a stride as an operation of another width takes it: elements count."""

@@ -50,8 +50,8 @@ class Services:
             "config_write": lambda: self._configuration(arguments[0], arguments[1] & 0xFFFF),
             "task_priority": lambda: self._set_priority(arguments),
             "main_thread_priority": lambda: self._set_main_priority(arguments[0]),
-            "fifo_set_read_length": lambda: self._set_length(arguments[0], arguments[1]),
-            "fifo_set_write_length": lambda: self._set_room(arguments[0], arguments[1]),
+            "fifo_set_read_length": lambda: self._set_length("read_length", *arguments),
+            "fifo_set_write_length": lambda: self._set_length("write_length", *arguments),
         }
         if name in known:
             return known[name]() or 0
@@ -112,11 +112,8 @@ class Services:
     def _set_main_priority(self, value: int) -> None:
         self.main_priority = value
 
-    def _set_length(self, fifo: int, length: int) -> None:
-        self.threads.fifos[fifo]["count"] = length
-
-    def _set_room(self, fifo: int, room: int) -> None:
-        self._set_length(fifo, self.threads.fifos[fifo]["capacity"] - room)
+    def _set_length(self, side: str, fifo: int, length: int) -> None:
+        self.threads.fifos[fifo][side] = length
 
     def _clock(self, name: str, arguments: list[int], now: int) -> int:
         since = self._counting_since

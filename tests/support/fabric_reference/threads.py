@@ -19,7 +19,13 @@ from tests.support.fabric_reference.arithmetic import (
     widths_of,
 )
 from tests.support.fabric_reference.image import Image, Settings, Site
-from tests.support.fabric_reference.operands import ADDRESS, Cursor, Kind, read_descriptor
+from tests.support.fabric_reference.operands import (
+    ADDRESS,
+    ENDLESS,
+    Cursor,
+    Kind,
+    read_descriptor,
+)
 from tests.support.fabric_reference.router import Fault, Router
 from tests.support.fabric_reference.wavelets import Wavelet
 
@@ -137,7 +143,8 @@ class Threads:
             case OperandKind.PLACE:
                 return Cursor(Kind.PLACE, address=self.frame[slot] & ADDRESS)
             case OperandKind.FIFO:
-                return Cursor(Kind.FIFO, queue=slot)
+                length = self.fifos[slot]["read_length" if place else "write_length"]
+                return Cursor(Kind.FIFO, queue=slot, length=None if length == ENDLESS else length)
             case OperandKind.DESCRIPTOR:
                 return self._described(self.frame[slot])
             case OperandKind.DSR:
@@ -200,6 +207,8 @@ class Threads:
         if site.settings.index_slot is not None:
             thread.index = self.slot(site.settings.index_slot)
         thread.remaining = _length(operands)
+        if operands[0].kind is Kind.PLACE and any(c.kind is Kind.FIFO for c in operands):
+            operands[0].value = self.read(operands[0].address, thread.widths.dest)
         first = operands[1].kind is Kind.SCALAR and operands[0].kind is Kind.PLACE
         thread.accumulates = first and takes_two_sources(site.name)
         thread.priority = self._priority(settings, operands)
@@ -405,6 +414,14 @@ class Threads:
             self.activate(fifo["activate_push"])
         fifo["was_empty"] = 0
 
+    def _leave_rest(self, thread: Thread, fifo: dict[str, int], length: str) -> None:
+        """Keep what is undone as the FIFO's length, and a pointer's target as it was."""
+        if fifo[length]:
+            fifo[length] = ENDLESS if thread.remaining is None else thread.remaining
+        destination = thread.operands[0]
+        if destination.kind is Kind.PLACE:
+            self.write(destination.address, thread.widths.dest, destination.value)
+
     def _obey_fifo(self, thread: Thread, *, is_main: bool) -> bool:
         """Note that a FIFO is empty or full; end what is not to wait."""
         for place, cursor in enumerate(thread.operands):
@@ -422,6 +439,8 @@ class Threads:
             if fifo[action] == _FAULT:
                 raise Fault("FIFO_FAULT", self.router.number)
             if fifo[action] == _TERMINATE or (is_main and fifo[action] == 0):
+                if is_main and fifo[action] == 0:
+                    self._leave_rest(thread, fifo, "read_length" if place else "write_length")
                 return self._finish(thread, result=fifo[action] == _TERMINATE)
         return False
 

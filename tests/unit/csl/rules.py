@@ -89,6 +89,7 @@ RULES = (
     Rule("grammar.semicolon", "A declaration ends with a semicolon.", _GRAMMAR, _NO_GRAMMAR, "expected ';' after this"),
     Rule("grammar.label", "A label stands before a loop or a block.", "test_comptime.test_labelled_blocks_and_switches_have_values", _NO_GRAMMAR, "expected a loop or block after its label"),
     Rule("grammar.packed", "Structs and unions can be packed.", _GRAMMAR, _NO_GRAMMAR, "expected 'struct' or 'union' after 'packed'"),
+    Rule("grammar.noinline", "A function is `inline` or `noinline`, or says nothing of it.", _GRAMMAR, _NO_GRAMMAR, "a function is 'inline' or 'noinline'"),
     Rule("grammar.precedence", "Bit operators bind tighter than comparisons.", "test_grammar.test_operators_bind_as_documented", _NO_SUMS, "'&' does not apply to 'f32'"),
     Rule("grammar.boolean", "`and`, `or` and `!` take bools.", _D_CODE, _D_CODE, "'and' needs bools, got 'u16'"),
     Rule("grammar.no_increment", "There is no `++`.", _CODE, _CODE, "there is no '++' in CSL; write 'i += 1'"),

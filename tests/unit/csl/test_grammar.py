@@ -88,6 +88,7 @@ def test_operators_bind_as_documented(expression: str, value: str) -> None:
         "const p: *const fn (u16, f32) void = f; fn f(a: u16, b: f32) void { }",
         "const U = union { a: u16, b: f32 }; const P = packed struct { a: u16 };",
         "color old;",
+        "inline fn f() void { } noinline fn g() u16 { return 1; } export noinline fn h() void { }",
     ],
 )
 def test_the_grammar_is_read(source: str) -> None:
@@ -111,6 +112,8 @@ def test_the_grammar_is_read(source: str) -> None:
         ('const a = $$"\\q";', "unknown escape '\\q'"),
         ("const S = struct { a $$};", "expected ':'"),
         ("fn f() void { outer: $$x = 1; }", "expected a loop or block after its label"),
+        ("$$inline noinline fn f() void { }", "a function is 'inline' or 'noinline'"),
+        ("noinline $$const a = 1;", "expected a declaration"),
         ("const a = $$packed enum { A };", "expected 'struct' or 'union' after 'packed'"),
     ],
 )

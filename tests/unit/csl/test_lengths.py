@@ -171,3 +171,63 @@ def test_a_checked_run_takes_the_first_sources_length_and_tells_what_it_goes_bey
     assert [text.split("in length: ")[1] for text in doubts] == (
         [f"{told}. The first source decides."] if told else []
     )
+
+
+FIFO_LENGTHS = [
+    # What is done, how many elements it moved.
+    ("@mov32(fifo, x);", 1),
+    ("@set_fifo_write_length(fifo, 3); @mov32(fifo, x);", 3),
+    ("@set_fifo_write_length(fifo, 0); @mov32(fifo, x);", 1),
+    ("@set_fifo_write_length(fifo, 3); @mov32(fifo, s4);", 4),
+    ("@set_fifo_write_length(fifo, 3); @fadds(fifo, s4, s6);", 4),
+    ("@set_fifo_write_length(fifo, 1); @mov32(fifo, x); @mov32(fifo, x);", 2),
+    ("@set_fifo_read_length(fifo, 3); @mov32(fifo, x);", 1),
+    ("@mov32(fifo, s6); @mov32(s4, fifo);", 2),
+    ("@mov32(fifo, s6); @set_fifo_read_length(fifo, 3); @mov32(s4, fifo);", 3),
+    ("@mov32(fifo, s6); @set_fifo_read_length(fifo, 5); @mov32(&x, fifo);", 1),
+    ("@mov32(fifo, s6); @set_fifo_write_length(fifo, 3); @mov32(s4, fifo);", 2),
+    ("@mov32(fifo, s6); @set_fifo_read_length(fifo, 3); @fadds(s4, s6, fifo);", 0),
+    ("@mov32(fifo, s6); @set_fifo_read_length(fifo, 3); @fadds(s4, 0.0, fifo);", 3),
+    # What an operation left undone is the length of the next one.
+    (
+        "@mov32(fifo, s4); @set_fifo_read_length(fifo, 6); @mov32(s4, fifo); @mov32(fifo, s6); @mov32(s4, fifo);",
+        4,
+    ),
+    (
+        "@set_fifo_write_length(fifo, 10); @mov32(fifo, x); @set_fifo_read_length(fifo, 5); @mov32(s4, fifo); @mov32(fifo, x);",
+        5,
+    ),
+    ("@mov32(fifo, s4); @mov32(s6, fifo); @mov32(fifo, s4); @mov32(&x, fifo);", 3),
+]
+"""What a FIFO holds at the end: its lengths say how far an operation goes, not what it holds."""
+
+
+@pytest.mark.parametrize("architecture", ["wse2", "wse3"])
+@pytest.mark.parametrize(("work", "left"), FIFO_LENGTHS)
+def test_a_length_of_a_fifo_is_that_of_its_operations(
+    work: str, left: int, architecture: str
+) -> None:
+    count = "while (@mov32(&x, fifo)) { out[0] += 1; if (out[0] > 8) { break; } }"
+    body = f"{work} @set_fifo_read_length(fifo, 0); {count}"
+    found, _ = run(f"{TOP} var x: u32 = 7;", body, architecture=architecture)
+    assert found[0] == left
+
+
+@pytest.mark.parametrize("architecture", ["wse2", "wse3"])
+def test_a_scalar_keeps_its_value_when_a_fifo_gives_less_than_its_length(architecture: str) -> None:
+    body = """@mov32(fifo, s4); @set_fifo_read_length(fifo, 6);
+              if (!@mov32(&x, fifo)) { out[0] = x; }
+              @mov32(fifo, s6); if (@mov32(&x, fifo)) { out[1] = x; }"""
+    top = f"{TOP} var x: u32 = 7; comptime {{ }}"
+    found, _ = run(
+        top, f"for (@range(u16, 6)) |i| {{ s[i] = 10 + i; }} {body}", architecture=architecture
+    )
+    assert found[:2] == [7, 11]
+
+
+@pytest.mark.parametrize("architecture", ["wse2", "wse3"])
+@pytest.mark.parametrize("length", ["", "@set_fifo_write_length(fifo, 1);"])
+def test_a_full_fifo_takes_nothing_whatever_length_is_set(length: str, architecture: str) -> None:
+    body = f"for (@range(u16, 10)) |i| {{ {length} if (@mov32(fifo, i)) {{ out[i] = 1; }} }}"
+    found, _ = run(f"{TOP}", body, architecture=architecture)
+    assert found[:10] == [1] * 8 + [0] * 2
