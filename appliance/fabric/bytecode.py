@@ -154,13 +154,13 @@ BREAK = 0x100
 VECTOR_OPS = (
     *("mov16", "mov32", "fmovh", "fmovs"),
     *("add16", "addc16", "sub16", "and16", "or16", "xor16", "sll16", "slr16", "sar16"),
-    *("faddh", "fadds", "faddhs", "fsubh", "fsubs", "fmulh", "fmuls", "fmaxh", "fmaxs"),
+    *("faddh", "fadds", "faddhs", "faddsh", "fsubh", "fsubs", "fmulh", "fmuls", "fmaxh", "fmaxs"),
     *("fmach", "fmacs", "fmachs"),
     *("fnegh", "fnegs", "fabsh", "fabss", "clz", "ctz", "popcnt", "fh2s", "fs2h"),
     *("fh2xp16", "fs2xp16", "xp162fh", "xp162fs", "fnormh", "fnorms", "fscaleh", "fscales"),
     "dfilt",
 )
-"""DSD operations, named as the builtins without `@`."""
+"""DSD operations, named as the builtins without `@`; `faddsh` is `@faddhs` with the f32 first."""
 
 
 class DsdKind(IntEnum):

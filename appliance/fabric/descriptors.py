@@ -100,7 +100,8 @@ def _fabric(queue: int | None, color: int | None, extent: int, priority: str) ->
 
 
 def _fabric_in(d: FabricInDescriptor) -> int:
-    return _fabric(d.queue, d.color, d.extent, d.priority) | DsdKind.FABRIC_IN << 60
+    bits = d.control_transform << 37
+    return _fabric(d.queue, d.color, d.extent, d.priority) | bits | DsdKind.FABRIC_IN << 60
 
 
 def _fabric_out(d: FabricOutDescriptor) -> int:

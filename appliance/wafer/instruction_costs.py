@@ -14,8 +14,8 @@ _PER_CYCLE: Mapping[tuple[int, int], tuple[str, ...]] = {
         *("fmovh", "fmulh", "fnegh", "fscaleh", "fsubh", "fnormh"),
     ),
     (2, 4): (
-        *("fadds", "fsubs", "fmovs", "fnegs", "fabss", "mov32", "faddhs", "fmachs"),
-        *("fnorms", "fscales"),
+        *("fadds", "fsubs", "fmovs", "fnegs", "fabss", "mov32", "faddhs", "faddsh"),
+        *("fmachs", "fnorms", "fscales"),
     ),
     (1, 8): ("fmaxh", "addc16"),
     (1, 4): ("fmaxs", "fh2s", "fs2h", "sar16", "sll16", "slr16"),

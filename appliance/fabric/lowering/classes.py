@@ -218,7 +218,20 @@ def _fifo_table(source: CodeClass) -> NDArray[np.generic]:
 def _fifo_row(fifo: Fifo) -> tuple[int, ...]:
     ends = (_target_id(fifo.activate_pop), _target_id(fifo.activate_push))
     actions = (_ACTIONS[fifo.empty_action], _ACTIONS[fifo.full_action])
-    return (fifo.address, fifo.num_elements, 0, 0, 0, 0, fifo.element_bytes, *ends, *actions, 0, 0, 0)
+    return (
+        fifo.address,
+        fifo.num_elements,
+        0,
+        0,
+        0,
+        0,
+        fifo.element_bytes,
+        *ends,
+        *actions,
+        0,
+        0,
+        0,
+    )
 
 
 def _memory_image(context: ClassContext) -> NDArray[np.uint8]:

@@ -70,6 +70,18 @@ static int are_operands(Machine *m, Pe *pe, u32 op, const Cursor *c, u32 pc) {
     return 0;
 }
 
+/* The bytes of an element of an operand, 0 where it does not say. */
+INLINE u32 bytes_of(const Pe *pe, const Cursor *c) {
+    if (c->kind == CURSOR_FIFO) return pe->fifos[c->queue].element_bytes;
+    return c->kind == DSD_MEMORY || c->shape ? c->element_bytes : 0;
+}
+
+/* Whether of two streams that @faddhs adds the first one has the 32-bit numbers. */
+static int is_wider_first(const Pe *pe, const Cursor *c) {
+    if (c[1].kind == CURSOR_SCALAR || c[2].kind == CURSOR_SCALAR) return 0;
+    return bytes_of(pe, c + 1) == 4 || bytes_of(pe, c + 2) == 2;
+}
+
 /* Starts the operation of a site. Memory alone: does it, and adds its cycles to `cost`. */
 static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now, u64 *cost) {
     Thread built;
@@ -87,22 +99,23 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
             dest->value = read_memory(pe, dest->address, bytes);
     }
     Cursor *c = t->cursors;
-    if (!are_operands(m, pe, site->op, c, pc)) return FAILED;
+    const u32 op = site->op == V_faddhs && is_wider_first(pe, c) ? V_faddsh : site->op;
+    if (!are_operands(m, pe, op, c, pc)) return FAILED;
     const Dsr *dsr = deciding_dsr(pe, site, c);
-    set_width(c, WIDTHS[site->op].dest);
-    set_width(c + 1, WIDTHS[site->op].a);
-    set_width(c + 2, WIDTHS[site->op].b);
+    set_width(c, WIDTHS[op].dest);
+    set_width(c + 1, WIDTHS[op].a);
+    set_width(c + 2, WIDTHS[op].b);
     const Settings *settings = &site->settings;
     const Settings *from = dsr ? &dsr->settings : settings;
     const int asynchronous = from->asynchronous;
-    t->op = (u8)site->op;
+    t->op = (u8)op;
     t->pc = pc;
     t->third = (u32)pe->frame[site->operands[3].slot];
     t->has_index = settings->index_slot != 0xffff;
     t->index = slot_value(pe, settings->index_slot);
     t->done = 0;
     t->since = now;
-    t->is_accumulating = c[0].kind == CURSOR_PLACE && c[1].kind == CURSOR_SCALAR && WIDTHS[site->op].sources > 1;
+    t->is_accumulating = c[0].kind == CURSOR_PLACE && c[1].kind == CURSOR_SCALAR && WIDTHS[op].sources > 1;
     t->remaining = operation_length(c);
     t->is_active = 0;
     const int linear = is_linear(c) && is_linear(c + 1) && is_linear(c + 2) &&
@@ -118,17 +131,17 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
         take_settings(t, site->settings.asynchronous ? settings : from, 0, 0);
         t->completion = 0;
         const u32 n = t->remaining;
-        TRACE(m, now + *cost, pe->number, pc, (u32)(site->cost + operation_cycles(m, site->op, c, n, site->simd)), TRACE_VECTOR, NONE8, 0, 0);
-        *cost += site->cost + operation_cycles(m, site->op, c, n, site->simd);
+        TRACE(m, now + *cost, pe->number, pc, (u32)(site->cost + operation_cycles(m, op, c, n, site->simd)), TRACE_VECTOR, NONE8, 0, 0);
+        *cost += site->cost + operation_cycles(m, op, c, n, site->simd);
         if (linear && n) {
-            const Widths width = WIDTHS[site->op];
+            const Widths width = WIDTHS[op];
             const u32 bytes[3] = {width.dest, width.a, width.b};
             for (int i = 0; i < 3; i++)
                 if (c[i].kind != CURSOR_SCALAR && c[i].kind != DSD_NONE && !lies_in_memory(pe, c + i, n, bytes[i])) {
                     fail(m, pe, FAULT_MEMORY, pc, c[i].address + (u32)((i64)(n - 1) * c[i].stride), bytes[i]);
                     return FAILED;
                 }
-            run_linear_op(pe, site->op, c, n, t->third, (int)m->format, t->is_accumulating);
+            run_linear_op(pe, op, c, n, t->third, (int)m->format, t->is_accumulating);
             for (int i = 0; i < 3; i++)
                 if (c[i].kind == DSD_MEMORY) c[i].address = (c[i].address + n * (u32)c[i].stride) & 0xffff;
             save_addresses(pe, t);

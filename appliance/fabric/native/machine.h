@@ -107,6 +107,7 @@ typedef struct Cursor {
 } Cursor;
 enum { CURSOR_SCALAR = 8, CURSOR_PLACE = 9, CURSOR_FIFO = 10 };
 enum { OUT_CONTROL = 1, OUT_INDEX = 2, OUT_ADVANCE = 4, OUT_ZERO0 = 8, OUT_ZERO1 = 16, OUT_TRANSFORM = 32 };
+enum { IN_TRANSFORM = OUT_TRANSFORM }; /* a control wavelet goes on as data, and comes from it, by its two highest bits */
 enum { IN_STOPS = 64, IN_ITS_COLOR = 128 }; /* at a control wavelet; whether it leaves other colors */
 
 typedef struct Thread {

@@ -345,11 +345,15 @@ static int settle_control(Machine *m, Pe *pe, Thread *t, u64 now) {
     return 0;
 }
 
+/* What `.control_transform` makes of the two highest bits of a control wavelet that is data. */
+#define CONTROL_MARK 0xc0000000u
+
 INLINE u32 take(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 *index) {
     switch (c->kind) {
     case CURSOR_SCALAR: return c->value;
     case DSD_FABRIC_IN: {
-        const u32 data = take_wavelet(m, pe, c->queue).data;
+        const Entry e = take_wavelet(m, pe, c->queue);
+        const u32 data = e.control && c->flags & IN_TRANSFORM ? e.data | CONTROL_MARK : e.data;
         schedule(m, pe, m->now + 1); /* the router may send another */
         if (!t->has_index) *index = data >> 16;
         return data;
@@ -367,7 +371,9 @@ static void put(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 value, 
     if (c->kind == DSD_FABRIC_OUT) {
         Queue *q = pe->outputs + c->queue;
         if (bytes == 2) value |= (t->has_index || c->flags & OUT_INDEX) ? index << 16 : 0;
-        Entry e = {.ready = (u32)now + m->ramp_cycles, .data = value, .control = c->flags & OUT_CONTROL,
+        const int was_control = c->flags & OUT_TRANSFORM && (value & CONTROL_MARK) == CONTROL_MARK;
+        Entry e = {.ready = (u32)now + m->ramp_cycles, .data = was_control ? value & ~CONTROL_MARK : value,
+                   .control = was_control || c->flags & OUT_CONTROL,
                    .color = m->is_wse3 ? q->color : c->color};
         e.advances = c->flags & OUT_ADVANCE && t->remaining == 1;
         push_queue(pe->outputs, c->queue, &pe->out_mask, e);

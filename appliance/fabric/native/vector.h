@@ -14,7 +14,8 @@ static const Widths WIDTHS[NUM_VECTOR_OPS] = {
     [V_sub16] = {2, 2, 2, 2},   [V_and16] = {2, 2, 2, 2},   [V_or16] = {2, 2, 2, 2},
     [V_xor16] = {2, 2, 2, 2},   [V_sll16] = {2, 2, 2, 2},   [V_slr16] = {2, 2, 2, 2},
     [V_sar16] = {2, 2, 2, 2},   [V_faddh] = {2, 2, 2, 2},   [V_fadds] = {4, 4, 4, 2},
-    [V_faddhs] = {4, 2, 4, 2},  [V_fsubh] = {2, 2, 2, 2},   [V_fsubs] = {4, 4, 4, 2},
+    [V_faddhs] = {4, 2, 4, 2},  [V_faddsh] = {4, 4, 2, 2},
+    [V_fsubh] = {2, 2, 2, 2},   [V_fsubs] = {4, 4, 4, 2},
     [V_fmulh] = {2, 2, 2, 2},   [V_fmuls] = {4, 4, 4, 2},   [V_fmaxh] = {2, 2, 2, 2},
     [V_fmaxs] = {4, 4, 4, 2},   [V_fmach] = {2, 2, 2, 3},   [V_fmacs] = {4, 4, 4, 3},
     [V_fmachs] = {4, 4, 2, 3},  [V_fnegh] = {2, 2, 2, 1},   [V_fnegs] = {4, 4, 4, 1},
@@ -75,6 +76,7 @@ INLINE u32 compute(int op, u32 a, u32 b, u32 x, int format, u8 *carry) {
     case V_fmaxh: return h(larger(w(la, format), w(lb, format)), format);
     case V_fadds: return s(f(a) + f(b));
     case V_faddhs: return s((f32)w(la, format) + f(b));
+    case V_faddsh: return s(f(a) + (f32)w(lb, format));
     case V_fsubs: return s(f(a) - f(b));
     case V_fmuls: return s(f(a) * f(b));
     case V_fmaxs: return s((f32)larger(f(a), f(b)));

@@ -67,6 +67,7 @@ class Widths:
 
 _WIDTHS = {
     "faddhs": Widths(4, 2, 4),
+    "faddsh": Widths(4, 4, 2),
     "fmachs": Widths(4, 4, 2),
     "fh2s": Widths(4, 2, 2),
     "fs2h": Widths(2, 4, 4),
@@ -85,7 +86,7 @@ def widths_of(op: str) -> Widths:
 
 def takes_two_sources(op: str) -> bool:
     """Say whether an operation reads two sources (a fused one has a factor besides)."""
-    stem = op.removesuffix("hs").rstrip("hs") if op.startswith("f") else op
+    stem = op.rstrip("hs") if op.startswith("f") else op
     return stem in _TWO
 
 
@@ -165,6 +166,8 @@ class Unit:
             return _CONVERSIONS[op](self, a)
         if op == "faddhs":
             return self.of_single(self.half(a) + self.single(b))
+        if op == "faddsh":
+            return self.of_single(self.single(a) + self.half(b))
         read, write = (
             (Unit.half, Unit.of_half) if op.endswith("h") else (Unit.single, Unit.of_single)
         )

@@ -61,6 +61,7 @@ class Cursor:
         follows_index: Whether a wavelet's index is added to the address, or sent.
         is_control: Whether control wavelets are sent.
         advances: Whether the sender's switch advances behind the last wavelet.
+        transforms: Whether control wavelets are kept as data, and sent again from it.
         stops_at_control: Whether a control wavelet ends the operation instead of being taken.
         only_its_color: Whether it leaves what its queue carries of other colors (WSE-2).
         clears: Sources whose elements are cleared once they have been sent.
@@ -79,6 +80,7 @@ class Cursor:
     follows_index: bool = False
     is_control: bool = False
     advances: bool = False
+    transforms: bool = False
     stops_at_control: bool = False
     only_its_color: bool = False
     clears: tuple[int, ...] = ()
@@ -136,6 +138,7 @@ def read_descriptor(dsd: int, shapes: list[Shape]) -> Cursor:
         cursor.queue, cursor.color = dsd & 15, dsd >> 5 & 31
         cursor.is_control, cursor.follows_index = bool(dsd >> 32 & 1), bool(dsd >> 33 & 1)
         cursor.advances = bool(dsd >> 34 & 1)
+        cursor.transforms = bool(dsd >> 37 & 1)
         cursor.clears = tuple(source for source in (0, 1) if dsd >> (35 + source) & 1)
         return cursor
     cursor.address, cursor.stride = dsd & ADDRESS, as_signed(dsd >> 32, 16)

@@ -50,8 +50,8 @@ class Services:
             "config_write": lambda: self._configuration(arguments[0], arguments[1] & 0xFFFF),
             "task_priority": lambda: self._set_priority(arguments),
             "main_thread_priority": lambda: self._set_main_priority(arguments[0]),
-            "fifo_set_read_length": lambda: self._set_length("read_length", *arguments),
-            "fifo_set_write_length": lambda: self._set_length("write_length", *arguments),
+            "fifo_set_read_length": lambda: self._set_length("read_length", *arguments[:2]),
+            "fifo_set_write_length": lambda: self._set_length("write_length", *arguments[:2]),
         }
         if name in known:
             return known[name]() or 0

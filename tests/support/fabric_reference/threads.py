@@ -34,6 +34,8 @@ NUM_MICROTHREADS = 8
 _MEDIUM = 2
 _ACTIVATE, _UNBLOCK = 1, 2
 _TERMINATE, _FAULT = 1, 3
+_CONTROL_MARK = 0xC0000000
+"""The bits that say of data that they were a control wavelet, by `.control_transform`."""
 
 
 @dataclass
@@ -197,7 +199,8 @@ class Threads:
         if settings.terminates or settings.control_action:
             for cursor in operands[1:]:
                 cursor.stops_at_control = cursor.kind is Kind.FABRIC_IN
-        thread = Thread(site.name, operands, settings, widths=widths_of(site.name))
+        name = "faddsh" if site.name == "faddhs" and self._is_wider_first(operands) else site.name
+        thread = Thread(name, operands, settings, widths=widths_of(name))
         thread.target = deciding[0].target if deciding else self.slot(settings.target_slot)
         thread.control_target = (
             deciding[0].control_target if deciding else self.slot(settings.control_slot)
@@ -210,9 +213,21 @@ class Threads:
         if operands[0].kind is Kind.PLACE and any(c.kind is Kind.FIFO for c in operands):
             operands[0].value = self.read(operands[0].address, thread.widths.dest)
         first = operands[1].kind is Kind.SCALAR and operands[0].kind is Kind.PLACE
-        thread.accumulates = first and takes_two_sources(site.name)
+        thread.accumulates = first and takes_two_sources(name)
         thread.priority = self._priority(settings, operands)
         return thread
+
+    def _is_wider_first(self, operands: tuple[Cursor, ...]) -> bool:
+        """Say whether of two streams that `@faddhs` adds the first one has the 32-bit numbers."""
+        if any(cursor.kind is Kind.SCALAR for cursor in operands[1:]):
+            return False
+        return self._bytes_of(operands[1]) == 4 or self._bytes_of(operands[2]) == 2
+
+    def _bytes_of(self, cursor: Cursor) -> int:
+        if cursor.kind is Kind.FIFO:
+            return self.fifos[cursor.queue]["element_bytes"]
+        known = cursor.kind in (Kind.MEMORY, Kind.SHAPED, Kind.CIRCULAR)
+        return cursor.element_bytes if known else 0
 
     def _deciding(self, site: Site, operands: tuple[Cursor, ...]) -> list[LoadedDsr]:
         """The DSR whose settings count, if not the operation's own: that of what streams."""
@@ -348,7 +363,9 @@ class Threads:
             case Kind.SCALAR:
                 return cursor.value
             case Kind.FABRIC_IN:
-                return self.router.inputs[cursor.queue].wavelets.pop(0).data
+                wavelet = self.router.inputs[cursor.queue].wavelets.pop(0)
+                is_marked = wavelet.is_control and cursor.transforms
+                return wavelet.data | (_CONTROL_MARK if is_marked else 0)
             case Kind.FIFO:
                 return self._pop(self.fifos[cursor.queue], width)
             case _:
@@ -371,10 +388,13 @@ class Threads:
         if cursor.kind is Kind.FABRIC_OUT:
             has_index = cursor.follows_index or (thread is not None and thread.index is not None)
             data = value | (index << 16 if width == 2 and has_index else 0)
+            was_control = cursor.transforms and data & _CONTROL_MARK == _CONTROL_MARK
+            data &= ~_CONTROL_MARK if was_control else 0xFFFFFFFF
             queue = self.router.outputs[cursor.queue]
             color = queue.color if self.is_wse3 else cursor.color
             ready = now + self.router.ramp_cycles
-            sent = Wavelet(data, color or 0, cursor.is_control, cursor.advances and is_last, ready)
+            is_control = cursor.is_control or was_control
+            sent = Wavelet(data, color or 0, is_control, cursor.advances and is_last, ready)
             queue.wavelets.append(sent)
         elif cursor.kind is Kind.FIFO:
             self._push(self.fifos[cursor.queue], width, value)

@@ -19,6 +19,7 @@ INDEXED = "const z = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{4} -> a[2 * k] 
 IN_CODE = [
     # Operations.
     ("@mov16(d, e);", "$$@mov16(d, e, .{}, .{});", "'@mov16' takes 2 operands and a struct of options, got 4 arguments"),
+    ("@faddhs(g, y, d);", "$$@faddhs(g, g, y);", "'@faddhs' adds numbers of 16 and of 32 bits; both of these have 32"),
     ("@fmacs(g, g, g, y);", "@fmacs($$fifo, g, g, y);", "a FIFO is not the destination of a fused operation"),
     ("@mov16(&x, e);", "const q: *const u16 = &x; @mov16($$q, e);", "the destination of '@mov16' is constant"),
     ("@mov16(fout, e, .{ .async = true });", "@mov16(fout, e, $$.{ .async = 1 });", "'.async' of '@mov16' must be a bool, got 'comptime_int'"),

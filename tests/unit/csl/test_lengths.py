@@ -190,11 +190,13 @@ FIFO_LENGTHS = [
     ("@mov32(fifo, s6); @set_fifo_read_length(fifo, 3); @fadds(s4, 0.0, fifo);", 3),
     # What an operation left undone is the length of the next one.
     (
-        "@mov32(fifo, s4); @set_fifo_read_length(fifo, 6); @mov32(s4, fifo); @mov32(fifo, s6); @mov32(s4, fifo);",
+        "@mov32(fifo, s4); @set_fifo_read_length(fifo, 6); @mov32(s4, fifo);"
+        "@mov32(fifo, s6); @mov32(s4, fifo);",
         4,
     ),
     (
-        "@set_fifo_write_length(fifo, 10); @mov32(fifo, x); @set_fifo_read_length(fifo, 5); @mov32(s4, fifo); @mov32(fifo, x);",
+        "@set_fifo_write_length(fifo, 10); @mov32(fifo, x); @set_fifo_read_length(fifo, 5);"
+        "@mov32(s4, fifo); @mov32(fifo, x);",
         5,
     ),
     ("@mov32(fifo, s4); @mov32(s6, fifo); @mov32(fifo, s4); @mov32(&x, fifo);", 3),

@@ -255,3 +255,103 @@ fn main() void {
 """
     found = out_of(code, architecture, top=top, width=3)
     assert [each[:4] for each in found] == [[5, 6, 7, 8]] * 3
+
+
+RELAY = """
+const ctrl = @import_module("<control>");
+const oq2 = @get_output_queue(4);
+const iq2 = @get_input_queue(5);
+const marked = @get_dsd(
+  fabin_dsd, .{ .extent = 4, .fabric_color = c, .input_queue = iq, .control_transform = true });
+const onward = @get_dsd(
+  fabout_dsd, .{ .extent = 4, .fabric_color = d, .output_queue = oq2, .control_transform = SENDS });
+const id = @get_data_task_id(if (@is_arch("wse3")) iq2 else d);
+const told = @get_control_task_id(40);
+var room = @zeros([2]u32);
+const fifo = @allocate_fifo(room);
+task take(x: u32) void { out[out[15]] = x; out[15] += 1; }
+task tell(x: u16) void { out[8] = x; out[9] = out[15]; }
+fn main() void {
+  @mov32(fifo, marked, .{ .async = true });
+  @mov32(onward, fifo, .{ .async = true });
+  @mov32(data, 0x3fff0007);
+  @mov32(data, 0x80000001);
+  @mov32(control, ctrl.encode_single_payload(ctrl.opcode.NOP, false, told, 9));
+  @mov32(data, 5);
+}
+comptime {
+  @set_local_color_config(d, .{ .routes = .{ .rx = .{RAMP}, .tx = .{RAMP} } });
+  @initialize_queue(iq2, .{ .color = d });
+  if (@is_arch("wse3")) { @initialize_queue(oq2, .{ .color = d }); }
+  @bind_data_task(take, id);
+  @bind_control_task(tell, told);
+}
+"""
+
+
+@pytest.mark.parametrize("architecture", ["wse2", "wse3"])
+def test_a_control_wavelet_passes_a_fifo_by_control_transform(architecture: str) -> None:
+    (out,) = out_of(RELAY.replace("SENDS", "true"), architecture)
+    assert out[:3] == [0x3FFF0007, 0x80000001, 5]
+    assert (out[8], out[9], out[15]) == (9, 2, 3)
+
+
+@pytest.mark.parametrize("architecture", ["wse2", "wse3"])
+def test_what_was_a_control_wavelet_is_data_with_two_bits_without_a_transform(
+    architecture: str,
+) -> None:
+    (out,) = out_of(RELAY.replace("SENDS", "false"), architecture)
+    assert out[2] >> 30 == 3
+    assert (out[2] & 0xFFFF, out[8], out[15]) == (9, 0, 4)
+
+
+MIXED = """
+var h = [4]f16{ 1.0, 2.0, 3.0, 4.5 };
+var s = [4]f32{ 10.25, 20.0, 30.0, 40.0 };
+var e = @zeros([4]f32);
+const hd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> h[i] });
+const sd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> s[i] });
+const ed = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> e[i] });
+var half: f16 = 0.5;
+var single: f32 = 0.125;
+const h0 = @get_dsr(dsr_src0, 2); const s0 = @get_dsr(dsr_src0, 3);
+const s1 = @get_dsr(dsr_src1, 2);
+const h1 = @get_dsr(dsr_src1, 3); const e0 = @get_dsr(dsr_dest, 2);
+var room = @zeros([4]f16);
+const fifo = @allocate_fifo(room);
+fn main() void {
+  BODY
+  for (e) |v, i| { out[i] = @as(u32, 1000.0 * v); }
+  out[4] = @as(u32, 1000.0 * single);
+}
+"""
+MIXES = [
+    # What is done, the four sums of it in thousandths, then the number behind the pointer.
+    ("@faddhs(ed, hd, sd);", [11250, 22000, 33000, 44500], 125),
+    ("@faddhs(ed, sd, hd);", [11250, 22000, 33000, 44500], 125),
+    ("@faddhs(ed, half, sd);", [10750, 20500, 30500, 40500], 125),
+    ("@faddhs(ed, sd, half);", [10750, 20500, 30500, 40500], 125),
+    ("@faddhs(ed, sd, 0.5);", [10750, 20500, 30500, 40500], 125),
+    ("@faddhs(ed, single, hd);", [1125, 2125, 3125, 4625], 125),
+    ("@faddhs(ed, hd, single);", [1125, 2125, 3125, 4625], 125),
+    ("@faddhs(&single, single, hd);", [0, 0, 0, 0], 10625),
+    ("@faddhs(&single, 0.25, hd);", [0, 0, 0, 0], 10750),
+    ("@load_to_dsr(e0, ed); @load_to_dsr(s0, sd); @load_to_dsr(h1, hd); @faddhs(e0, s0, h1);",
+     [11250, 22000, 33000, 44500], 125),
+    ("@load_to_dsr(h0, hd); @load_to_dsr(s1, sd); @faddhs(ed, h0, s1);",
+     [11250, 22000, 33000, 44500], 125),
+    ("@fmovh(fifo, hd); @faddhs(ed, sd, fifo);", [11250, 22000, 33000, 44500], 125),
+    ("@fmovh(fifo, hd); @set_fifo_read_length(fifo, 3); @faddhs(&single, single, fifo);",
+     [0, 0, 0, 0], 6125),
+    ("@fmovh(fifo, hd); @set_fifo_read_length(fifo, 6); @faddhs(&single, single, fifo);",
+     [0, 0, 0, 0], 125),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("architecture", ["wse2", "wse3"])
+@pytest.mark.parametrize(("work", "sums", "single"), MIXES)
+def test_numbers_of_16_and_of_32_bits_are_added_in_either_order(
+    work: str, sums: list[int], single: int, architecture: str
+) -> None:
+    (out,) = out_of(MIXED.replace("BODY", work), architecture)
+    assert out[:5] == [*sums, single]

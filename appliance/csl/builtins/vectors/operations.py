@@ -17,6 +17,7 @@ from appliance.csl.program.operands import (
     Dsr,
     DsrKind,
     FunctionAddress,
+    MemoryDescriptor,
     Place,
 )
 from appliance.csl.program.operations import DsdOperation, Map, MapInput, OperationSettings
@@ -39,7 +40,6 @@ class _Signature:
     scalar: Type
     destination: Type
     """Type of a scalar that a pointer destination points to."""
-    accumulates: bool = False
     last: Type | None = None
     """Type of the last source, if it differs."""
 
@@ -53,10 +53,11 @@ def _signatures(half: FloatType) -> dict[str, _Signature]:
     for name in ("add16", "addc16", "sub16", "and16", "or16", "xor16", "sll16", "slr16", "sar16"):
         table[name] = _Signature(2, t.U16, t.U16)
     for name in ("faddh", "fsubh", "fmulh", "fmaxh"):
-        table[name] = _Signature(2, half, half, accumulates=True)
+        table[name] = _Signature(2, half, half)
     for name in ("fadds", "fsubs", "fmuls", "fmaxs"):
-        table[name] = _Signature(2, t.F32, t.F32, accumulates=True)
-    table["faddhs"] = _Signature(2, half, t.F32, accumulates=True)
+        table[name] = _Signature(2, t.F32, t.F32)
+    table["faddhs"] = _Signature(2, half, t.F32, last=t.F32)
+    table["faddsh"] = _Signature(2, t.F32, t.F32, last=half)
     table["fmach"] = _Signature(3, half, half)
     table["fmacs"] = _Signature(3, t.F32, t.F32)
     table["fmachs"] = _Signature(3, half, t.F32)
@@ -103,6 +104,8 @@ def _operation(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> V
     configured = operation_settings(settings, frame)
     settings.finish(OPTIONS)
     _check_shapes(values, node, frame)
+    name = _of_widths(node.name, values, node, frame)
+    signature = _signatures(frame.world.session.half)[name]
     _check_async(values, configured, node, frame)
     _check_length(values, signature, node, frame)
     operands = tuple(
@@ -111,16 +114,44 @@ def _operation(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> V
     builder = frame.builder
     assert builder is not None
     dest = builder.register(M_BOOL)
-    builder.emit(DsdOperation(dest, node.name, operands, configured, frame.position(node)))
+    builder.emit(DsdOperation(dest, name, operands, configured, frame.position(node)))
     return Runtime(t.BOOL, dest)
 
 
 for _name in _signatures(t.F16):
-    builtin(_name, 2, MANY)(_operation)
+    if _name != "faddsh":
+        builtin(_name, 2, MANY)(_operation)
+
+
+def _of_widths(name: str, values: list[Value], node: tree.BuiltinCall, frame: Frame) -> str:
+    """The operation that `@faddhs` is: of 16 + 32 bits, or `faddsh` of 32 + 16.
+
+    A scalar says which; of two streams the fabric knows. A pointer as the destination adds numbers
+    of 16 bits to one of 32.
+    """
+    if name != "faddhs":
+        return name
+    first, second = values[1:]
+    widths = [_known_width(first), _known_width(second)]
+    if not is_stepping(first.type):
+        is_sum = isinstance(values[0].type, t.PointerType)
+        widths[0] = 4 if is_sum or first.type is t.F32 else 2
+    elif not is_stepping(second.type):
+        widths[1] = 4 if second.type is t.F32 else 2
+    if widths[0] and widths[0] == widths[1]:
+        bits = 8 * widths[0]
+        frame.fail(node, f"'@faddhs' adds numbers of 16 and of 32 bits; both of these have {bits}")
+    return "faddsh" if widths[0] == 4 or widths[1] == 2 else name
+
+
+def _known_width(value: Value) -> int | None:
+    """The bytes of the elements of a DSD in memory that is known."""
+    descriptor = value.value if isinstance(value, Const) else None
+    return descriptor.element_bytes if isinstance(descriptor, MemoryDescriptor) else None
 
 
 def _value(node: tree.BuiltinCall, at: int, signature: _Signature, frame: Frame) -> Value:
-    expected = None if at == 0 else _scalar_type(signature, at)
+    expected = None if at == 0 or node.name == "faddhs" else _scalar_type(signature, at)
     return argument(node, at, frame, expected)
 
 
