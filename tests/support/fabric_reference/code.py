@@ -22,9 +22,10 @@ from tests.support.fabric_reference.arithmetic import (
 )
 from tests.support.fabric_reference.image import Image, Instruction, Site
 from tests.support.fabric_reference.operands import Cursor, Kind
+from tests.support.fabric_reference.operations import Thread
 from tests.support.fabric_reference.router import Fault
 from tests.support.fabric_reference.services import Services
-from tests.support.fabric_reference.threads import MAIN_THREAD, Thread, Threads
+from tests.support.fabric_reference.threads import MAIN_THREAD, Threads
 
 ALONE, BESIDE_OTHERS = 1 << 20, 64
 _EXACT = range(SERVICES.index("unblock_command_stream"), SERVICES.index("config_write") + 1)

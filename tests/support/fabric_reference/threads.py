@@ -9,12 +9,9 @@
   task takes a wavelet of a queue that an operation reads.
 """
 
-from dataclasses import dataclass, field
-
 from appliance.fabric.bytecode import OperandKind, TargetNumber
 from tests.support.fabric_reference.arithmetic import (
     Unit,
-    Widths,
     takes_two_sources,
     widths_of,
 )
@@ -26,63 +23,23 @@ from tests.support.fabric_reference.operands import (
     Kind,
     read_descriptor,
 )
+from tests.support.fabric_reference.operations import (
+    MEDIUM,
+    LoadedDsr,
+    Thread,
+    length_of,
+    rate_of,
+    share_one_bank,
+)
 from tests.support.fabric_reference.router import Fault, Router
 from tests.support.fabric_reference.wavelets import Wavelet
 
 MAIN_THREAD = 8
 NUM_MICROTHREADS = 8
-_MEDIUM = 2
 _ACTIVATE, _UNBLOCK = 1, 2
 _TERMINATE, _FAULT = 1, 3
 _CONTROL_MARK = 0xC0000000
 """The bits that say of data that they were a control wavelet, by `.control_transform`."""
-
-
-@dataclass
-class LoadedDsr:
-    """A data structure register: a DSD, and how an operation that names it runs."""
-
-    value: int
-    settings: Settings
-    target: int
-    control_target: int
-    saves_address: bool
-
-
-@dataclass
-class Thread:
-    """An operation under way.
-
-    Attributes:
-        op: Its name.
-        operands: Destination, first and second source.
-        settings: How it runs.
-        target: What its completion activates or unblocks.
-        control_target: What a control wavelet activates or unblocks.
-        completion: What it does at its end; nothing if the main thread waits for it.
-        factor: Scalar of a fused operation.
-        index: High half of 16-bit wavelets that it sends, and offset into memory.
-        remaining: Elements to go; None for an endless operation.
-        priority: 1 to 3.
-        ready: Cycle from which on it moves: it has been set up.
-        result: False if a FIFO ended it early.
-    """
-
-    op: str
-    operands: tuple[Cursor, Cursor, Cursor]
-    settings: Settings
-    target: int = 0
-    control_target: int = 0
-    completion: int = 0
-    factor: int = 0
-    index: int | None = None
-    remaining: int | None = 0
-    priority: int = _MEDIUM
-    ready: int = 0
-    is_active: bool = True
-    result: bool = True
-    accumulates: bool = False
-    widths: Widths = field(default_factory=lambda: Widths(2, 2, 2))
 
 
 class Threads:
@@ -209,7 +166,7 @@ class Threads:
         thread.factor = self.frame[site.slots[3]] & 0xFFFFFFFF
         if site.settings.index_slot is not None:
             thread.index = self.slot(site.settings.index_slot)
-        thread.remaining = _length(operands)
+        thread.remaining = length_of(operands)
         if operands[0].kind is Kind.PLACE and any(c.kind is Kind.FIFO for c in operands):
             operands[0].value = self.read(operands[0].address, thread.widths.dest)
         first = operands[1].kind is Kind.SCALAR and operands[0].kind is Kind.PLACE
@@ -241,7 +198,7 @@ class Threads:
     def _priority(self, settings: Settings, operands: tuple[Cursor, ...]) -> int:
         queues = [c.queue for c in operands if c.kind is Kind.FABRIC_IN and c.queue < 8]
         given = [self.router.inputs[queue].priority for queue in queues]
-        return settings.priority or next((p for p in given if p), _MEDIUM)
+        return settings.priority or next((p for p in given if p), MEDIUM)
 
     def waits_for_others(self, thread: Thread) -> bool:
         """Say whether an operation touches what others see, or runs beside the main thread."""
@@ -289,13 +246,13 @@ class Threads:
     def cycles_in_memory(self, thread: Thread, simd: int) -> int:
         """Return how long an operation over memory takes: its width, its strides, its banks."""
         widths = (thread.widths.dest, thread.widths.first, thread.widths.second)
-        rates = [_rate(c, w) for c, w in zip(thread.operands, widths, strict=True)]
+        rates = [rate_of(c, w) for c, w in zip(thread.operands, widths, strict=True)]
         assert thread.remaining is not None
         cycles = -(-thread.remaining // min(simd, *rates))
         dest, first, second = thread.operands
         walk = [c for c in (first, second) if c.kind is Kind.MEMORY and c.stride]
         same_bank = len(walk) == 2 and (first.address // 2) % 4 == (second.address // 2) % 4
-        written = any(_share_one_bank(dest, source) for source in walk)
+        written = any(share_one_bank(dest, source) for source in walk)
         return 2 * cycles if same_bank or written else cycles
 
     # --- moving
@@ -506,26 +463,3 @@ class Threads:
             del self.running[number]
         self._complete(thread.completion, thread.settings.target_kind, thread.target)
         return True
-
-
-def _length(operands: tuple[Cursor, Cursor, Cursor]) -> int | None:
-    return next((c.length for c in (operands[1], operands[2], operands[0]) if c.has_length), 1)
-
-
-def _share_one_bank(dest: Cursor, source: Cursor) -> bool:
-    """Say whether both stay in one and the same bank, which reads or writes once a cycle."""
-    if dest.kind is not Kind.MEMORY or not dest.stride:
-        return False
-    stays = dest.stride % 16 == 0 and source.stride % 16 == 0
-    return stays and (dest.address // 2) % 8 == (source.address // 2) % 8
-
-
-def _rate(cursor: Cursor, width: int) -> int:
-    """Elements per cycle that a stride over eight banks allows."""
-    if cursor.kind is not Kind.MEMORY:
-        return 8
-    words = int(cursor.in_width(cursor.stride, width) / 2)
-    step = int(words / 2) if width == 4 else words
-    if step in (0, 1):
-        return 8
-    return {0: 1, 1: 2, 4: 2, 7: 2}.get(step % 8, 8)

@@ -1,0 +1,81 @@
+"""A DSD operation under way, and what its operands say of its length and speed."""
+
+from dataclasses import dataclass, field
+
+from tests.support.fabric_reference.arithmetic import Widths
+from tests.support.fabric_reference.image import Settings
+from tests.support.fabric_reference.operands import Cursor, Kind
+
+MEDIUM = 2
+"""The priority of an operation that names none."""
+
+
+@dataclass
+class LoadedDsr:
+    """A data structure register: a DSD, and how an operation that names it runs."""
+
+    value: int
+    settings: Settings
+    target: int
+    control_target: int
+    saves_address: bool
+
+
+@dataclass
+class Thread:
+    """An operation under way.
+
+    Attributes:
+        op: Its name.
+        operands: Destination, first and second source.
+        settings: How it runs.
+        target: What its completion activates or unblocks.
+        control_target: What a control wavelet activates or unblocks.
+        completion: What it does at its end; nothing if the main thread waits for it.
+        factor: Scalar of a fused operation.
+        index: High half of 16-bit wavelets that it sends, and offset into memory.
+        remaining: Elements to go; None for an endless operation.
+        priority: 1 to 3.
+        ready: Cycle from which on it moves: it has been set up.
+        result: False if a FIFO ended it early.
+    """
+
+    op: str
+    operands: tuple[Cursor, Cursor, Cursor]
+    settings: Settings
+    target: int = 0
+    control_target: int = 0
+    completion: int = 0
+    factor: int = 0
+    index: int | None = None
+    remaining: int | None = 0
+    priority: int = MEDIUM
+    ready: int = 0
+    is_active: bool = True
+    result: bool = True
+    accumulates: bool = False
+    widths: Widths = field(default_factory=lambda: Widths(2, 2, 2))
+
+
+def length_of(operands: tuple[Cursor, Cursor, Cursor]) -> int | None:
+    """Return the elements of an operation: of its first source that says, or its destination."""
+    return next((c.length for c in (operands[1], operands[2], operands[0]) if c.has_length), 1)
+
+
+def share_one_bank(dest: Cursor, source: Cursor) -> bool:
+    """Say whether both stay in one and the same bank, which reads or writes once a cycle."""
+    if dest.kind is not Kind.MEMORY or not dest.stride:
+        return False
+    stays = dest.stride % 16 == 0 and source.stride % 16 == 0
+    return stays and (dest.address // 2) % 8 == (source.address // 2) % 8
+
+
+def rate_of(cursor: Cursor, width: int) -> int:
+    """Elements per cycle that a stride over eight banks allows."""
+    if cursor.kind is not Kind.MEMORY:
+        return 8
+    words = int(cursor.in_width(cursor.stride, width) / 2)
+    step = int(words / 2) if width == 4 else words
+    if step in (0, 1):
+        return 8
+    return {0: 1, 1: 2, 4: 2, 7: 2}.get(step % 8, 8)
