@@ -27,14 +27,16 @@ static void take_settings(Thread *t, const Settings *settings, u16 target, u16 c
 
 INLINE u16 slot_value(const Pe *pe, u16 slot) { return slot == 0xffff ? 0 : (u16)pe->frame[slot]; }
 
-static u32 thread_number(const Machine *m, const Settings *settings, const Cursor *c) {
-    if (settings->microthread != NONE8) return settings->microthread & 7;
-    if (!m->is_wse3 && c[0].kind == DSD_FABRIC_OUT) return c[0].queue & 7;
-    if (c[0].kind == DSD_FABRIC_OUT) return c[0].queue & 7;
-    for (int i = 1; i < 3; i++)
-        if (c[i].kind == DSD_FABRIC_IN) return c[i].queue & 7;
-    for (u32 i = 0; i < 3; i++)
-        if (c[i].kind == CURSOR_FIFO) return 7;
+/* The number that the first operand with one says, where a DSR has its own and other operands that
+ * of the operation; or else that of the first queue. */
+static u32 thread_number(const Pe *pe, const Site *site, const Cursor *c) {
+    for (int i = 0; i < 3; i++) {
+        if (c[i].kind == DSD_NONE || c[i].kind == CURSOR_SCALAR || c[i].kind == CURSOR_PLACE) continue;
+        const Settings *own = c[i].file == NONE8 ? &site->settings : &pe->dsrs[c[i].file * NUM_DSRS + c[i].dsr].settings;
+        if (own->microthread != NONE8) return own->microthread & 7;
+    }
+    for (int i = 0; i < 3; i++)
+        if (is_fabric(c + i)) return c[i].queue & 7;
     return 7;
 }
 
@@ -152,7 +154,7 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
         return RAN;
     }
     if (*cost) return WAITS; /* what others can see happens at its own cycle */
-    const u32 number = asynchronous ? thread_number(m, from, c) : MAIN_THREAD;
+    const u32 number = asynchronous ? thread_number(pe, site, c) : MAIN_THREAD;
     Thread *to = pe->threads + number;
     if (to->is_active) { fail(m, pe, FAULT_MICROTHREAD_BUSY, pc, number, to->pc); return FAILED; }
     if (!claim_queues(m, pe, t, number + 1)) return FAILED;

@@ -36,6 +36,7 @@ class Thread:
         index: High half of 16-bit wavelets that it sends, and offset into memory.
         remaining: Elements to go; None for an endless operation.
         priority: 1 to 3.
+        microthread: The id that it was told to have.
         ready: Cycle from which on it moves: it has been set up.
         result: False if a FIFO ended it early.
     """
@@ -50,6 +51,7 @@ class Thread:
     index: int | None = None
     remaining: int | None = 0
     priority: int = MEDIUM
+    microthread: int | None = None
     ready: int = 0
     is_active: bool = True
     result: bool = True

@@ -163,6 +163,7 @@ class Threads:
             deciding[0].control_target if deciding else self.slot(settings.control_slot)
         )
         thread.completion = settings.completion if settings.asynchronous else 0
+        thread.microthread = self._told_number(site, operands)
         thread.factor = self.frame[site.slots[3]] & 0xFFFFFFFF
         if site.settings.index_slot is not None:
             thread.index = self.slot(site.settings.index_slot)
@@ -230,10 +231,16 @@ class Threads:
             return queue.is_bound and not queue.is_lent
         return not self.is_wse3 or self.router.outputs[cursor.queue].is_bound
 
+    def _told_number(self, site: Site, operands: tuple[Cursor, ...]) -> int | None:
+        """The id that the first operand with one says; one that is no DSR has the operation's."""
+        steps = [c for c in operands if c.kind not in (Kind.NONE, Kind.SCALAR, Kind.PLACE)]
+        own = [self.dsrs[c.dsr].settings if c.dsr else site.settings for c in steps]
+        return next((s.microthread for s in own if s.microthread is not None), None)
+
     def _number(self, thread: Thread) -> int:
         """A microthread's id: as told, else the queue's it sends to, else that it reads."""
-        if thread.settings.microthread is not None:
-            return thread.settings.microthread
+        if thread.microthread is not None:
+            return thread.microthread
         fabric = [c.queue for c in thread.operands if c.is_fabric]
         return fabric[0] & 7 if fabric else 7
 

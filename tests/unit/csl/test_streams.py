@@ -355,3 +355,46 @@ def test_numbers_of_16_and_of_32_bits_are_added_in_either_order(
 ) -> None:
     (out,) = out_of(MIXED.replace("BODY", work), architecture)
     assert out[:5] == [*sums, single]
+
+
+NAMED = """
+var given = [4]u32{ 1, 2, 3, 4 };
+const to = @get_dsd(fabout_dsd, .{ .extent = 4, .output_queue = oq });
+const got = @get_dsd(fabin_dsd, .{ .extent = 4, .input_queue = iq });
+const mem = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> given[i] });
+const dest = @get_dsr(dsr_dest, 1); const source = @get_dsr(dsr_src1, 1);
+var told: u16 = BLOCKED;
+fn main() void {
+  const blocked: ut_id = @get_ut_id(told);
+  @block(blocked);
+  WORK
+  @mov32(OTHER, .{ .async = true, .ut_id = @get_ut_id(7) });
+}
+"""
+SENDS, RECEIVES = "to, mem", "all, got"
+RUN = ".async = true, .ut_id = @get_ut_id"
+NUMBERS = [
+    # The operation, what runs beside it, the number of its microthread.
+    (f"@mov32(all, got, .{{ {RUN}(5) }});", SENDS, 5),
+    (f"@load_to_dsr(dest, all, .{{ {RUN}(3) }}); @load_to_dsr(source, got, .{{ {RUN}(4) }});"
+     f"@mov32(dest, source, .{{ {RUN}(5) }});", SENDS, 3),
+    (f"@load_to_dsr(dest, all); @load_to_dsr(source, got, .{{ {RUN}(4) }});"
+     f"@mov32(dest, source, .{{ {RUN}(5) }});", SENDS, 4),
+    (f"@load_to_dsr(source, got, .{{ {RUN}(4) }}); @mov32(all, source, .{{ {RUN}(5) }});",
+     SENDS, 5),
+    (f"@load_to_dsr(source, got, .{{ {RUN}(4) }}); @mov32(all, source);", SENDS, 4),
+    (f"@load_to_dsr(dest, to, .{{ {RUN}(3) }}); @mov32(dest, mem, .{{ {RUN}(5) }});", RECEIVES, 3),
+    (f"@load_to_dsr(source, mem); @mov32(to, source, .{{ {RUN}(5) }});", RECEIVES, 5),
+    ("@mov32(all, got, .{ .async = true });", SENDS, 2),
+    ("@mov32(to, mem, .{ .async = true });", RECEIVES, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("work", "other", "number"), NUMBERS)
+def test_the_first_operand_that_has_one_says_the_number_of_a_microthread(
+    work: str, other: str, number: int
+) -> None:
+    code = NAMED.replace("WORK", work).replace("OTHER", other)
+    (stopped,) = out_of(code.replace("BLOCKED", str(number)), "wse3")
+    (free,) = out_of(code.replace("BLOCKED", "6"), "wse3")
+    assert (stopped[:4], free[:4]) == ([0] * 4, [1, 2, 3, 4])

@@ -43,7 +43,7 @@ def _get_handle(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> 
                 f"{what} {value.value} is outside {low} to {high}, the range of {arch}",
             )
         return Const(type_, value.value)
-    if type_ in (t.INPUT_QUEUE, t.OUTPUT_QUEUE, t.MICROTHREAD):
+    if type_ in (t.INPUT_QUEUE, t.OUTPUT_QUEUE):
         frame.fail(node.arguments[0], f"the number of an {what} must be known at compile time")
     operand = operand_of(value, node, frame)
     source = value.type.machine
