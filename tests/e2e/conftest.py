@@ -120,7 +120,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
         start_client(
             tmp_path_factory.mktemp("client"),
             *("--model", "gpt_adamw", "--steps", "12", "--num-csx", "2"),
-            *("--job-label", "name=browser"),
+            *("--job-label", "name=browser", "--save", "{step}.mdl", "--checkpoint-steps", "6"),
             address=running.address,
         ).result()
         yield running
@@ -144,20 +144,46 @@ def swept(
     """Return the root URL of that appliance, and an array of two runs that have trained there."""
     script = PROGRAMS / "sweep.py"
     text = f"python {script} --run $WSC_ARRAY_INDEX --out $WSC_ARRAY_INDEX.json"
-    csctl = (sys.executable, "-m", "csctl")
-    done = subprocess.run(
-        [*csctl, "submit", "--array", "0-1", "--name", "sweep", "--", "sh", "-c", text],
-        cwd=tmp_path_factory.mktemp("sweep"),
-        env=client_environment()
-        | {"CSCONFIG_PATH": str(used.config_path), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    array = ran_array(used, tmp_path_factory.mktemp("sweep"), "sweep", "sh", "-c", text)
+    return trained[0], array
+
+
+@pytest.fixture(scope="session")
+def broken(used: Appliance, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Return the root URL of that appliance, and an array of two runs; the second fails."""
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "fails.py").write_text(FAILS)
+    return rest_root(used), ran_array(used, folder, "broken", sys.executable, "fails.py")
+
+
+FAILS = """import os
+print({"0": "fine"}[os.environ["WSC_ARRAY_INDEX"]])
+"""
+
+
+def ran_array(used: Appliance, folder: Path, name: str, *program: str) -> str:
+    """Run a program in a folder as an array of two that is called so, and return the array's id."""
+    environment = client_environment() | {
+        "CSCONFIG_PATH": str(used.config_path),
+        "PYTHONPATH": str(ROOT),
+    }
+
+    def csctl(*arguments: str, check: bool) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "csctl", *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=check,
+        )
+        return done.stdout + done.stderr
+
+    said = csctl("submit", "--array", "0-1", "--name", name, "--", *program, check=True)
     for index in range(2):
-        used.csctl("attach", f"sweep.{index}")
-    return trained[0], re.findall(r"array-[a-z0-9]{22}", done.stdout + done.stderr)[0]
+        csctl("attach", f"{name}.{index}", check=False)
+    return re.findall(r"array-[a-z0-9]{22}", said)[0]
 
 
 @contextmanager

@@ -160,6 +160,42 @@ def test_a_run_shows_its_script_its_jobs_and_their_curves(
     expect(page.get_by_role("heading", level=1)).to_have_text("sweep.1")
 
 
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_a_failed_run_says_why_before_anything_is_scrolled(
+    broken: tuple[str, str], opener: Opener, scheme: str, width: int
+) -> None:
+    root, array = broken
+    watched = opener(root, color_scheme=scheme, viewport={"width": width, "height": 700})
+    page = watched.open(f"/runs?array={array}")
+    page.get_by_role("link", name="broken.1").click()
+    cause = page.get_by_role("note", name="Why the run failed")
+    expect(cause).to_contain_text("KeyError: '1' (at ")
+    expect(cause).to_contain_text("fails.py:2")
+    expect(cause).to_be_in_viewport(ratio=1)
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    assert [f"{each['id']}: {each['nodes'][0]['html']}" for each in found] == []
+    page.go_back()
+    page.get_by_role("link", name="broken.0").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("broken.0")
+    expect(cause).to_have_count(0)
+
+
+def test_a_run_lists_the_checkpoints_that_its_client_has_made(
+    trained: tuple[str, str], opener: Opener
+) -> None:
+    root, job = trained
+    page = opener(root).open(f"/jobs/{job}")
+    page.get_by_role("link", name="wflow-").click()
+    rows = page.get_by_role("table", name=f"Checkpoints of {job}").get_by_role("row")
+    expect(rows).to_have_count(3)
+    for row, step in ((1, 6), (2, 12)):
+        expect(rows.nth(row)).to_contain_text(
+            re.compile(
+                rf"session 1, step {step}: the client has fetched [0-9]+ tensors, [0-9.]+ [kM]B"
+            )
+        )
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 def test_what_stands_at_an_axis_does_not_overlap(
     trained: tuple[str, str], opener: Opener, width: int
@@ -454,23 +490,3 @@ def test_the_page_comes_back_after_a_restart(tmp_path: Path, opener: Opener) -> 
         rows = page.get_by_role("table", name="Jobs")
         expect(rows.get_by_role("link", name=job)).to_be_visible()
         page.goto("about:blank")
-
-
-def test_a_waiting_job_is_held_and_released(idle: ApplianceProcess, opener: Opener) -> None:
-    running = idle.submit_execute(num_systems=2)
-    idle.wait_ready(running)
-    waiting = idle.submit_execute(num_systems=1)
-    page = opener(idle.state.rest_url).open("/queue")
-    rows = page.get_by_role("table", name="Waiting jobs").get_by_role("row")
-    line = rows.filter(has_text=waiting)
-    line.get_by_role("button", name="Hold").click()
-    expect(line.get_by_role("button", name="Release")).to_be_visible()
-    expect(line).to_contain_text("held by")
-    page.get_by_role("button", name="Undo").click()
-    expect(line.get_by_role("button", name="Hold")).to_be_visible()
-
-    page.goto(f"{idle.state.rest_url}/jobs/{waiting}")
-    page.get_by_role("button", name="Hold").click()
-    expect(page.get_by_role("button", name="Release")).to_be_visible()
-    page.get_by_role("button", name="Release").click()
-    expect(page.get_by_role("button", name="Hold")).to_be_visible()

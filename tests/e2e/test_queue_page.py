@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from protos.csctl.api_pb2 import CancelJobRequest
 from tests.e2e.conftest import Opener, idle_appliance
-from tests.support.appliance_process import USER
+from tests.support.appliance_process import USER, ApplianceProcess
 
 pytestmark = pytest.mark.browser
 
@@ -205,3 +205,23 @@ def test_a_reason_that_does_not_fit_is_read_whole(jobs: dict[str, str], opener: 
     expect(dialog).to_contain_text("system(s) requested")
     dialog.get_by_role("button", name="Close").click()
     expect(dialog).to_have_count(0)
+
+
+def test_a_waiting_job_is_held_and_released(idle: ApplianceProcess, opener: Opener) -> None:
+    running = idle.submit_execute(num_systems=2)
+    idle.wait_ready(running)
+    waiting = idle.submit_execute(num_systems=1)
+    page = opener(idle.state.rest_url).open("/queue")
+    rows = page.get_by_role("table", name="Waiting jobs").get_by_role("row")
+    line = rows.filter(has_text=waiting)
+    line.get_by_role("button", name="Hold").click()
+    expect(line.get_by_role("button", name="Release")).to_be_visible()
+    expect(line).to_contain_text("held by")
+    page.get_by_role("button", name="Undo").click()
+    expect(line.get_by_role("button", name="Hold")).to_be_visible()
+
+    page.goto(f"{idle.state.rest_url}/jobs/{waiting}")
+    page.get_by_role("button", name="Hold").click()
+    expect(page.get_by_role("button", name="Release")).to_be_visible()
+    page.get_by_role("button", name="Release").click()
+    expect(page.get_by_role("button", name="Hold")).to_be_visible()

@@ -17,6 +17,7 @@ from appliance.coordinator.run.session_pods import SessionPods
 from appliance.coordinator.run.session_times import SessionProgress, session_event
 from appliance.coordinator.run.simulated.counted_masks import CountedMasks
 from appliance.coordinator.run.simulated.profiles import profile
+from appliance.coordinator.weights.checkpoints import Checkpoints
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import (
     ConflictError,
@@ -80,6 +81,7 @@ class Execution:
             context.spec, clock=context.clock, on_failure=self.failures.report_stream
         )
         self.persistent = PersistentTensors(self.gang)
+        self._checkpoints = Checkpoints(context.announce_event)
 
     # What the job looks like
 
@@ -225,6 +227,7 @@ class Execution:
         machine.check_step(self._state, step)
         with self.failures.explained():
             self._pods.release_snapshots(session, step)
+            self._checkpoints.go_on(session.number, step + 1)
             output = session.output(name)
             if output is not None:
                 values, dtype = session.fetch_output(step, name, self.is_over), output.wire_dtype
@@ -232,6 +235,8 @@ class Execution:
                 tensor = session.ingress.tensor(name)
                 values, dtype = session.fetch_state(step, tensor, self.is_over), tensor.wire_dtype
                 self._num_fetched = max(self._num_fetched, step + 1)
+                if values is not None:
+                    self._checkpoints.note(session.number, step + 1, values.nbytes)
         if values is None:
             raise self.over_error()
         yield from output_messages(values, dtype)
@@ -255,6 +260,7 @@ class Execution:
         """End the session; tensors stay where they are until the next one is loaded."""
         session = self._session
         wait = is_success and session is not None and not session.was_cut
+        self._checkpoints.go_on()
         if session is not None:
             session.output_buffer.stop_keeping()
             with contextlib.suppress(WscError):  # a pod that is gone is reported by others
@@ -340,5 +346,6 @@ class Execution:
         self._pods.start(session, schedule, self._masks.latest.simulated)
 
     def _leave_session(self, reason: str) -> None:
+        self._checkpoints.go_on()
         if self._session is not None:
             self._session.close(reason)

@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import JobRecord
+from appliance.core.cluster.requirements import NODE_ROLES
 from appliance.core.cluster.run import not_finite_words
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
@@ -285,6 +286,7 @@ class ResourceViews:
 
 def _selected(items: list[pb.NodeInfo], name: str, options: GetOptions) -> pb.NodeInfoList:
     name = name or options.system
+    _check_role(options.role, items)
     if name:
         items = [item for item in items if item.meta.name == name]
         if not items:
@@ -297,6 +299,15 @@ def _selected(items: list[pb.NodeInfo], name: str, options: GetOptions) -> pb.No
         is_of_version = _version_filter(options.version)
         items = [item for item in items if is_of_version(item.platform_version)]
     return pb.NodeInfoList(items=items)
+
+
+def _check_role(wanted: str, items: Sequence[pb.NodeInfo]) -> None:
+    """Refuse a role that no node can have, or a slip would list none."""
+    known = {*NODE_ROLES, *(role for item in items for role in item.role.split(",") if role)}
+    if wanted and wanted not in known:
+        raise UserError(
+            f"There is no role {wanted[:80]!r}.", hint=f"Roles are {', '.join(sorted(known))}."
+        )
 
 
 def _version_filter(wanted: str) -> Callable[[str], bool]:

@@ -38,14 +38,14 @@ def views(state, tmp_path):
     return views_of(state, tmp_path, is_one_machine=True)
 
 
-def cluster(state, tmp_path, *, version):
+def cluster(state, tmp_path, **wanted):
     node = Node(name="vm", roles=("worker",), num_cores=2, memory_bytes=1 << 30)
     inventory = Mock(
         system_uses=lambda: [SystemUse(system=System(name="systemf0"), holder=None)],
         node_uses=lambda: [NodeUse(node=node, load=IDLE, holders=())],
     )
     views = views_of(state, tmp_path, is_one_machine=True, inventory=inventory)
-    return views.objects("cluster", "", GetOptions(version=version), ME)
+    return views.objects("cluster", "", GetOptions(**wanted), ME)
 
 
 def views_of(state, tmp_path, *, is_one_machine, sessions=None, inventory=None):
@@ -155,6 +155,16 @@ def test_nobody_asks_for_jobs_of_more_labels_than_a_job_has(views):
     assert views.find_jobs("", GetOptions(label_filters=labels), ME) == []
     with pytest.raises(UserError, match=f"selector has 65 parts; {MAX_LABELS} are the most"):
         views.find_jobs("", GetOptions(label_filters={**labels, "one": "more"}), ME)
+
+
+def test_nodes_of_a_role_are_listed_and_a_role_that_there_is_not_is_refused(state, tmp_path):
+    for role, names in (("", ["vm", "systemf0"]), ("worker", ["vm"]), ("memory", [])):
+        found = cluster(state, tmp_path, role=role).items
+        assert [item.meta.name for item in found] == names
+    for role in ("memroy", "Worker", "worker,memory"):
+        with pytest.raises(UserError, match=f"no role '{role}'") as caught:
+            cluster(state, tmp_path, role=role)
+        assert "broadcastreduce, management, memory" in caught.value.hint
 
 
 def test_a_line_of_a_list_shows_what_the_whole_record_shows(state):

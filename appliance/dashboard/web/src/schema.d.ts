@@ -151,7 +151,9 @@ export interface paths {
          *
          *     `next` leads on without gaps while jobs come and go. `offset` leaves out so many, for lists that
          *     are looked at in the middle, and for those in the order of a column (`sort`), which have no
-         *     `next`. Each word of `text` occurs in the id, the user, the type, the phase or a label.
+         *     `next`. Each word of `text` occurs in the id, the user, the type, the phase or a label. Each
+         *     `label` is a selector as kubectl has them: `key=value`, `key!=value`, `key in (a,b)`,
+         *     `key notin (a,b)`, `key` or `!key`.
          */
         get: operations["list_jobs_api_v1_jobs_get"];
         put?: never;
@@ -364,6 +366,8 @@ export interface paths {
         /**
          * Hold Job
          * @description Let a waiting job keep its place in the queue but not start, until it is released.
+         *
+         *     With `stops` the driver of a run that goes on is stopped first, with its script's jobs.
          */
         post: operations["hold_job_api_v1_jobs__job_id__hold_post"];
         delete?: never;
@@ -514,6 +518,26 @@ export interface paths {
          * @description Let a held job start again; what an administrator holds, administrators release.
          */
         post: operations["release_job_api_v1_jobs__job_id__release_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/requeue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Requeue Job
+         * @description Stop the driver of a run, with its script's jobs, and queue it again.
+         */
+        post: operations["requeue_job_api_v1_jobs__job_id__requeue_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -923,7 +947,8 @@ export interface paths {
          * List Runs
          * @description Return runs, newest first, a page at a time; finished ones only when asked for.
          *
-         *     `label`, `user` and `text` are about the first job of each, which is a detached run's driver.
+         *     `label`, a selector as for jobs, `user` and `text` are about the first job of each, which is a
+         *     detached run's driver.
          */
         get: operations["list_runs_api_v1_runs_get"];
         put?: never;
@@ -2053,12 +2078,24 @@ export interface components {
              */
             array: number[];
             /**
+             * Array Limit
+             * @default 0
+             */
+            array_limit: number;
+            /**
              * Environment
              * @default {}
              */
             environment: {
                 [key: string]: string;
             };
+            /**
+             * Git Commit
+             * @default
+             */
+            git_commit: string;
+            /** Is Dirty */
+            is_dirty?: boolean | null;
             /**
              * Labels
              * @default {}
@@ -5185,7 +5222,9 @@ export interface operations {
     };
     hold_job_api_v1_jobs__job_id__hold_post: {
         parameters: {
-            query?: never;
+            query?: {
+                stops?: boolean;
+            };
             header?: never;
             path: {
                 job_id: string;
@@ -5880,6 +5919,109 @@ export interface operations {
         };
     };
     release_job_api_v1_jobs__job_id__release_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    requeue_job_api_v1_jobs__job_id__requeue_post: {
         parameters: {
             query?: never;
             header?: never;

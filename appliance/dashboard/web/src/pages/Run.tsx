@@ -46,15 +46,34 @@ export function Run({ id }: { id: string }): JSX.Element {
         </span>
       </div>
       <Trouble problem={problem} />
-      {run.message && <p class="quiet">{run.message}</p>}
+      <Why run={run} />
       <Overview run={run} />
       {trains.length > 0 && <RunCurves title="Training" lines={[line]} isApart={trains.length > 1} empty={run.ended_at ? "The run ended before its first step." : "The curves begin with the first step."} />}
       <Jobs run={run} />
+      {trains.map((job) => (
+        <Checkpoints key={job.id} id={job.id} />
+      ))}
       {trains.slice(-1).map((job) => (
         <LastSessions key={job.id} job={job} />
       ))}
       <Logs id={run.log_job} pod={shown} onChoose={setShown} />
     </>
+  );
+}
+
+/** Why the run stands where it does; of one that failed, what failed and where, before anything else. */
+function Why({ run }: { run: RunView }): JSX.Element | null {
+  if (run.phase !== "FAILED") return run.message ? <p class="quiet">{run.message}</p> : null;
+  const failed = run.jobs.filter((job) => job.phase === "FAILED" && job.message && job.message !== run.message);
+  return (
+    <div class="card problem" role="note" aria-label="Why the run failed">
+      <strong>{run.message || "It failed without a word; its log may say more."}</strong>
+      {failed.map((job) => (
+        <p key={job.id} class="small">
+          <Link href={`/jobs/${job.id}`}>{job.id}</Link> ({job.type}): {job.message}
+        </p>
+      ))}
+    </div>
   );
 }
 
@@ -138,6 +157,36 @@ const Jobs = ({ run }: { run: RunView }): JSX.Element => (
 function jobSpan(job: Member): string {
   if (!job.started_at) return "not started";
   return duration(Math.max((job.ended_at ? Date.parse(job.ended_at) : now.value) - Date.parse(job.started_at), 0) / 1000);
+}
+
+/** The states that a job's client has fetched to write them into files. */
+function Checkpoints({ id }: { id: string }): JSX.Element | null {
+  const events = useLive<Schemas["EventList"]>(`/jobs/${id}/events`, { topics: ["job"], id, everySeconds: 15 }).value?.items ?? [];
+  const made = events.filter((event) => event.reason === "Checkpoint");
+  if (made.length === 0) return null;
+  return (
+    <Card title="Checkpoints" actions={<span class="quiet small numbers">{made.length}</span>}>
+      <p class="quiet small">
+        Made by the client of <Link href={`/jobs/${id}`}>{id}</Link>, which writes the files; its output says where.
+      </p>
+      <Table label={`Checkpoints of ${id}`}>
+        <thead>
+          <tr>
+            <th class="fit">Time</th>
+            <th>State</th>
+          </tr>
+        </thead>
+        <tbody>
+          {made.map((event, index) => (
+            <tr key={`${event.at}${index}`}>
+              <td class="numbers">{clock(event.at)}</td>
+              <td class="wide">{event.message}</td>
+            </tr>
+          ))}
+        </tbody>
+      </Table>
+    </Card>
+  );
 }
 
 /** How far the job is that trains or evaluates last, and what its sessions were. */
