@@ -197,3 +197,17 @@ def test_the_fourier_transform_takes_both_forms_of_its_arguments(arguments: str)
 def test_the_fourier_transform_refuses_others(arguments: str, text: str) -> None:
     files = {"layout.csl": FFT.replace("ARGUMENTS", arguments)}
     assert text in compile_files(files, memcpy=True).render()
+
+
+@pytest.mark.parametrize(
+    "type_", ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32"]
+)
+def test_magnitude_and_order_are_there_for_every_documented_type(type_: str) -> None:
+    check_right(
+        f"""
+const m = @import_module("<math>");
+var a: {type_}; var b: {type_};
+fn main() void {{ a = m.abs(m.sign(b)); b = m.max(a, m.min(a, b)); }}
+comptime {{ @export_symbol(main); }}
+"""
+    )
