@@ -216,7 +216,18 @@ def test_who_detaches_leaves_the_run_alone_and_who_cancels_ends_it(terminal: Ter
     assert "restart 2" in terminal.run("logs", "waits", "--tail", "2")
     assert "is not held" in terminal.run("resume", "waits", code=2)
 
+    watcher = terminal.start("get", "runs", "-w", "-l", "team=nlp")
+    assert watcher.stdout is not None
+    assert [
+        " PHASE " in line for line in (watcher.stdout.readline(), watcher.stdout.readline())
+    ] == [
+        True,
+        False,
+    ]
     assert terminal.run("cancel", "run", "waits") == "Job canceled successfully\n"
+    assert any(" CANCELLED " in line for line in watcher.stdout)
+    watcher.send_signal(signal.SIGINT)
+    watcher.communicate(timeout=300)
     assert "CANCELLED" in terminal.run("get", "job", job)
     assert "is CANCELLED already" in terminal.run("cancel", "run", "waits", code=2)
     wait_for(lambda: not processes_of(job), what="the end of the script's processes")

@@ -13,6 +13,7 @@ from csctl.labels import SELECTORS, parse_selection
 from csctl.output.documents.output_formats import OutputFormat, Table, is_table
 from csctl.output.jobs import job_columns
 from csctl.output.table import render
+from csctl.watching import with_ends
 from protos.csctl.api_pb2 import GetOptions
 from protos.csctl.resources_pb2 import Job, JobList
 
@@ -94,7 +95,8 @@ def list_jobs(
             return partial(render, job_columns(invocation.now()), jobs)
 
         if watch:
-            invocation.watch_list(fetch, table=table, output=output)
+            look = with_ends(fetch, lambda name: client.get("job", Job, name=name))
+            invocation.watch_list(look, table=table, output=output)
         jobs = fetch()
     shown = jobs[: at_most or None]
     invocation.show_list(shown, table=table(shown), output=output)

@@ -15,7 +15,8 @@ from csctl.names import parse_job_name
 from csctl.output.documents.output_formats import OutputFormat, Table, is_table
 from csctl.output.run_lines import member_columns, run_columns, run_facts
 from csctl.output.table import render
-from protos.wsc.v1.runs_pb2 import ListRunsRequest, Run
+from csctl.watching import with_ends
+from protos.wsc.v1.runs_pb2 import GetRunRequest, ListRunsRequest, Run
 from protos.wsc.v1.runs_pb2_grpc import RunsStub
 
 
@@ -58,14 +59,17 @@ def list_runs(
     with invocation.connect() as client:
         request.session = "" if all_namespaces else client.namespace
 
+        stub = RunsStub(client.channel)
+
         def fetch() -> Sequence[Run]:
-            return client.call(RunsStub(client.channel).ListRuns, request).runs
+            return client.call(stub.ListRuns, request).runs
 
         def table(runs: Sequence[Run]) -> Table:
             return partial(render, run_columns(invocation.now()), runs)
 
         if watch:
-            invocation.watch_list(fetch, table=table, output=output)
+            look = with_ends(fetch, lambda run: client.call(stub.GetRun, GetRunRequest(name=run)))
+            invocation.watch_list(look, table=table, output=output)
         runs = fetch()
     shown = runs[: at_most or None]
     invocation.show_list(shown, table=table(shown), output=output)

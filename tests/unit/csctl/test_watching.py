@@ -1,4 +1,6 @@
-from csctl.watching import Changes, looks
+from appliance.core.errors import UserError
+from csctl.watching import Changes, looks, with_ends
+from protos.csctl.resources_pb2 import Job
 from tests.support.csctl import make_job
 
 
@@ -23,3 +25,23 @@ def test_each_look_asks_again() -> None:
     seen = looks(lambda: next(answers), interval_seconds=0)
 
     assert [next(seen), next(seen)] == ["first", "second"]
+
+
+def test_what_leaves_a_list_is_shown_once_more_as_it_is_then() -> None:
+    lists = iter([["a", "b", "c"], ["c"], ["c", "d"], []])
+    changes = Changes()
+
+    def find(name: str) -> Job:
+        if name == "b":
+            raise UserError("It is forgotten.")
+        return make_job(name, phase="SUCCEEDED")
+
+    look = with_ends(lambda: [make_job(name) for name in next(lists)], find)
+    assert [changes(look()) for _ in range(4)] == [["a", "b", "c"], ["a"], ["d"], ["c", "d"]]
+
+
+def test_what_leaves_a_list_unchanged_is_not_shown_again() -> None:
+    lists = iter([["a"], []])
+    changes = Changes()
+    look = with_ends(lambda: [make_job(name) for name in next(lists)], make_job)
+    assert [changes(look()) for _ in range(2)] == [["a"], []]
