@@ -26,6 +26,7 @@ _REAL = (
     "cancel job",
     "check-volumes",
     "clear-worker-cache",
+    "cluster topology",
     "config set-cluster",
     "config view",
     "debug-artifact",

@@ -25,6 +25,14 @@ RoleFlag = Annotated[
 ]
 
 
+VersionFlag = Annotated[
+    str,
+    option(
+        "--version",
+        metavar="FILTER",
+        help="Those of a platform of this version only, version=NAME, or not, version!=NAME.",
+    ),
+]
 ErrorOnlyFlag = Annotated[bool, option("-e", "--error-only", help="Only what is not healthy.")]
 
 
@@ -35,11 +43,18 @@ def get_cluster(
     system_only: Annotated[bool, option("-s", "--system-only", help="Systems only.")] = False,
     error_only: ErrorOnlyFlag = False,
     role: RoleFlag = "",
+    system: Annotated[str, option("--system", metavar="NAME", help="This system only.")] = "",
+    version: VersionFlag = "",
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List systems and nodes with their load, state and jobs."""
     options = GetOptions(
-        node_only=node_only, system_only=system_only, error_only=error_only, role=role
+        node_only=node_only,
+        system_only=system_only,
+        error_only=error_only,
+        role=role,
+        system=system,
+        version=version,
     )
     _show_nodes(invocation, "cluster", CLUSTER_COLUMNS, options=options, output=output)
 
@@ -49,10 +64,11 @@ def list_systems(
     name: OneNameArgument = "",
     *,
     error_only: ErrorOnlyFlag = False,
+    version: VersionFlag = "",
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List systems, or the one named."""
-    options = GetOptions(error_only=error_only)
+    options = GetOptions(error_only=error_only, version=version)
     _show_nodes(invocation, "system", SYSTEM_COLUMNS, name=name, options=options, output=output)
 
 

@@ -53,8 +53,7 @@ def get_job(
     labels: Annotated[
         list[str] | None,
         option(
-            "-l",
-            "--label",
+            *("-l", "--label", "--labels"),
             metavar="SELECTOR",
             help=f"Without a name: only jobs with such labels: {SELECTORS}.",
         ),

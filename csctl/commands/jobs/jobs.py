@@ -30,15 +30,37 @@ class JobOrder(StrEnum):
     PRIORITY = "priority"
 
 
+class Direction(StrEnum):
+    """Value of `--order`."""
+
+    DESC = "desc"
+    ASC = "asc"
+
+
+SortOption = Annotated[
+    JobOrder | None,
+    option("--sort-by", "--sort", help="Order. [default: priority, then newest first]"),
+]
+DirectionOption = Annotated[
+    Direction | None,
+    option("--order", help="Highest priority or oldest first, or last. [default: desc]"),
+]
+PendingFlag = Annotated[
+    bool, option("--pending-status", help="Show why jobs wait: a table is then a wide one.")
+]
+
+
 def list_jobs(
     invocation: Invocation,
     *,
     all_states: AllStatesFlag = False,
-    mine: Annotated[bool, option("-m", "--mine", help="My jobs only.")] = False,
+    mine: Annotated[bool, option("-m", "--mine", "--my-jobs", help="My jobs only.")] = False,
     labels: Annotated[
         list[str] | None,
         option(
-            "-l", "--label", metavar="SELECTOR", help=f"Only jobs with such labels: {SELECTORS}."
+            *("-l", "--label", "--labels"),
+            metavar="SELECTOR",
+            help=f"Only jobs with such labels: {SELECTORS}.",
         ),
     ] = None,
     workflow: Annotated[
@@ -48,10 +70,10 @@ def list_jobs(
         int | None, option("--uid", min=1, metavar="UID", help="Jobs of this user only.")
     ] = None,
     all_namespaces: AllNamespacesFlag = False,
-    sort_by: Annotated[
-        JobOrder | None, option("--sort-by", help="Order. [default: priority, then newest first]")
-    ] = None,
+    sort_by: SortOption = None,
+    order: DirectionOption = None,
     descending: Annotated[bool, option("--desc", help="With --sort-by, the other way.")] = False,
+    pending_status: PendingFlag = False,
     limit: Annotated[
         int | None,
         option(
@@ -70,6 +92,8 @@ def list_jobs(
         raise UserError("--desc is the other way of --sort-by.", hint="Give both, or neither.")
     if mine and uid is not None:
         raise UserError("--mine and --uid both say whose jobs.", hint="Give one of them.")
+    if pending_status and output is OutputFormat.TABLE:
+        output = OutputFormat.WIDE
     at_most = (TABLE_LIMIT if is_table(output) else 0) if limit is None else limit
     selection = parse_selection(labels or ())
     options = GetOptions(
@@ -80,7 +104,7 @@ def list_jobs(
         workflow_id=workflow,
         uid=uid or 0,
         sort_by=sort_by or "",
-        order_by="asc" if descending else "",  # where the oldest is the highest
+        order_by=_order_by(order, descending=descending),
         limit=at_most + 1 if at_most else 0,  # one more tells that there are more
         show_pending_status=output is not OutputFormat.TABLE,
     )
@@ -102,3 +126,10 @@ def list_jobs(
     invocation.show_list(shown, table=table(shown), output=output)
     if len(jobs) > len(shown):
         invocation.note(f"{len(shown)} jobs are shown; there are more, which --limit 0 shows.")
+
+
+def _order_by(order: Direction | None, *, descending: bool) -> str:
+    """Return the order in the words of the wire, where the oldest is the highest."""
+    if descending and order is Direction.DESC:
+        raise UserError("--desc and --order desc are opposites.", hint="Give one of them.")
+    return Direction.ASC if descending else order or ""

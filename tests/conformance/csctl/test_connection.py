@@ -168,3 +168,32 @@ def test_a_reader_that_goes_away_is_no_error(shell: Shell) -> None:
 
     assert result.stdout.startswith("SESSION")
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("get jobs --my-jobs", {"current_user_only": True}),
+        ("get jobs --labels team=a", {"label_filters": {"team": "a"}}),
+        ("get job --labels team=a", {"label_filters": {"team": "a"}}),
+        ("get jobs --sort age --order asc", {"sort_by": "age", "order_by": "asc"}),
+        ("get jobs --sort age --order desc", {"sort_by": "age", "order_by": "desc"}),
+        ("get jobs --sort age --desc", {"sort_by": "age", "order_by": "asc"}),
+        ("get jobs --pending-status", {"show_pending_status": True}),
+        ("get cluster --system systemf0", {"system": "systemf0"}),
+        ("get cluster --version version=v1", {"version": "version=v1"}),
+        ("get systems --version version!=v1", {"version": "version!=v1"}),
+    ],
+)
+def test_the_options_of_the_csctl_of_a_release_are_ours_too(
+    shell: Shell, line: str, asked: dict[str, object]
+) -> None:
+    shell.run(line)
+    options = shell.cluster.last_get.options
+    assert {name: type(wanted)(getattr(options, name)) for name, wanted in asked.items()} == asked
+
+
+def test_opposite_orders_are_refused(shell: Shell) -> None:
+    answer = shell.run("get jobs --sort age --desc --order desc")
+    assert answer.code != 0
+    assert "--desc and --order desc are opposites." in answer.err
