@@ -101,6 +101,11 @@ def test_routes_are_sets_of_directions() -> None:
     assert (found.color, found.rx, found.tx) == (1, RAMP, EAST | SOUTH)
 
 
+def test_empty_routes_are_none() -> None:
+    found = routes(".{ .routes = .{}, .filter = .{ .kind = .{ .counter = true } } }")
+    assert (found.color, found.rx, found.tx) == (1, 0, 0)
+
+
 def test_switches_change_one_side() -> None:
     found = routes(
         ".{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } }, .switches = .{ "

@@ -179,15 +179,8 @@ comptime { @export_symbol(main); }
     assert (queue.queue, queue.color, queue.output, queue.automatic) == (2, 7, False, True)
 
 
-def test_control_tasks_have_a_table_of_their_own_if_asked() -> None:
-    source = (
-        TASK
-        + """
-comptime {
-  @set_control_task_table();
-  @bind_local_task(t, id);
-  @bind_control_task(t, @get_control_task_id(9));
-}
-"""
-    )
-    check_right(source, architecture="wse3")
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_control_tasks_have_a_table_of_their_own_if_asked(at: int) -> None:
+    calls = ["@bind_local_task(t, id);", "@bind_control_task(t, @get_control_task_id(9));"]
+    calls.insert(at, "@set_control_task_table(.{ .instructions = 8, .stride = 4 });")
+    check_right(f"{TASK} comptime {{ {' '.join(calls)} }}", architecture="wse3")

@@ -69,7 +69,8 @@ def configuration_of(color: int, value: Const, node: tree.Node, frame: Frame) ->
     else:
         if routes is not None:
             inner = Settings(routes, node, frame, "'.routes'")
-        rx, tx = _side(inner, "rx", node, frame), _side(inner, "tx", node, frame)
+        if routes is None or routes.value:
+            rx, tx = _side(inner, "rx", node, frame), _side(inner, "tx", node, frame)
         swap_x, swap_y = inner.take_bool("color_swap_x"), inner.take_bool("color_swap_y")
     switches = _switches(color, settings, inner, node, frame)
     filter_ = settings.take_known("filter")

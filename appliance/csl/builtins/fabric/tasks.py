@@ -131,16 +131,17 @@ def _check_shared_ids(
         pair = {TargetKind.LOCAL_TASK, TargetKind.CONTROL_TASK}
     else:
         pair = {TargetKind.LOCAL_TASK, TargetKind.DATA_TASK}
-    if target not in pair or (world.session.is_wse3 and world.has_control_table):
+    if target not in pair:
         return
     (other,) = pair - {target}
     holder = world.bound.get((other, number))
-    if holder is not None:
-        arch = world.session.options.architecture
-        frame.fail(
-            node,
-            f"id {number} is bound to {other} '{holder}' already; {arch} has one table for both",
-        )
+    if holder is None:
+        return
+    text = f"id {number} is bound to {other} '{holder}' already"
+    if world.session.is_wse3:
+        world.in_one_table.append((frame, node, text))
+        return
+    frame.fail(node, f"{text}; wse2 has one table for both")
 
 
 def _argument_bits(

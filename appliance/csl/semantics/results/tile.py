@@ -108,6 +108,8 @@ class TileWorld(World):
         """Colors that the code configures, and where."""
         self.has_control_table = False
         """WSE-3: control tasks have ids of their own."""
+        self.in_one_table: list[tuple[Frame, tree.Node, str]] = []
+        """WSE-3: ids of a local and a control task, which need a table for control tasks."""
         self.control_mask: tuple[Frame, tree.Node] | None = None
         """Where the code sets the mask of control wavelets."""
         self.has_control_transform = False
@@ -288,6 +290,8 @@ class TileWorld(World):
         """Everything collected, as a code class."""
         self._check_control_mask()
         self._check_shared_with_memcpy()
+        for frame, node, text in () if self.has_control_table else self.in_one_table:
+            frame.error(node, f"{text}; wse3 has one table for both")
         self._fill_symbol_addresses()
         variables = self._variables(root)
         waits = self._waiting()
