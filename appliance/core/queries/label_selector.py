@@ -5,7 +5,7 @@ kubectl, `!=` and `notin` are also true of a job that has no such label.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
@@ -16,8 +16,9 @@ _VALUE = re.compile(f"(?:{_PART})?")
 _EXISTS = re.compile(r"(!?)\s*([^\s=!(),]*)")
 _EQUALS = re.compile(r"([^\s=!(),]*)\s*(==|!=|=)\s*([^\s=!(),]*)")
 _IS_IN = re.compile(r"([^\s=!(),]*)\s+(in|notin)\s*\(([^()]*)\)")
-_BETWEEN = re.compile(r",(?![^(]*\))")
-"""Commas that are in no parentheses."""
+_PIECES = re.compile(r"[(),]")
+_MAX_CHARACTERS = 16_384
+"""Of all selectors of one request: some hundred long labels, or a thousand short values."""
 _RULE = (
     "Write key=value, key!=value, key in (a,b), key notin (a,b), key or !key, with commas between; "
     "keys and values have 1 to 63 letters, digits, '-', '_' and '.', with a letter or digit at "
@@ -60,18 +61,35 @@ def equal_to(labels: Mapping[str, str]) -> tuple[LabelRequirement, ...]:
     return tuple(LabelRequirement(key=key, values=(value,)) for key, value in labels.items())
 
 
-def parse_selector(texts: Iterable[str]) -> tuple[LabelRequirement, ...]:
+def parse_selector(texts: Sequence[str]) -> tuple[LabelRequirement, ...]:
     """Return what selectors ask for together.
 
     Args:
         texts: Each a selector of one or more parts with commas between.
 
     Raises:
-        UserError: A part is not understood, or two parts can never both be true.
+        UserError: A part is not understood, two parts can never both be true, or they are long.
     """
-    found = [_requirement(part, text) for text in texts for part in _BETWEEN.split(text)]
+    if (size := sum(map(len, texts))) > _MAX_CHARACTERS:
+        raise UserError(
+            f"The selector has {size:,} characters; {_MAX_CHARACTERS:,} are the most.",
+            hint="Ask for fewer labels.",
+        )
+    found = [_requirement(part, text) for text in texts for part in _parts(text)]
     _check_possible(found)
     return tuple(dict.fromkeys(found))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield what stands between the commas that are in no parentheses."""
+    begin, depth = 0, 0
+    for mark in _PIECES.finditer(text):
+        if mark[0] != ",":
+            depth += 1 if mark[0] == "(" else -1
+        elif depth <= 0:
+            yield text[begin : mark.start()]
+            begin = mark.end()
+    yield text[begin:]
 
 
 def _requirement(part: str, text: str) -> LabelRequirement:

@@ -101,3 +101,11 @@ def test_selectors_add_up_and_what_comes_twice_counts_once():
 def test_two_values_of_one_label_are_a_slip():
     with pytest.raises(UserError, match="'a' is to be '1' and '2'"):
         parse_selector(["a=1", "a in (2)"])
+
+
+def test_a_selector_that_is_too_long_is_refused_before_it_is_read():
+    values = ",".join(str(number) for number in range(3000))
+    assert len(parse_selector([f"seed in ({values})"])[0].values) == 3000
+    for texts in (["," * 20_000], ["a" * 10_000, "b" * 10_000], [f"a in ({values},{values})"]):
+        with pytest.raises(UserError, match="characters; 16,384 are the most"):
+            parse_selector(texts)
