@@ -32,6 +32,7 @@ from appliance.core.cluster.systems import (
 from appliance.core.errors import ConflictError, InternalError, NotFoundError, StaleWriterError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.queries.job_filter import JobFilter
+from appliance.core.queries.label_selector import equal_to
 from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
@@ -158,7 +159,7 @@ def test_filters_combine_and_the_newest_comes_first_within_a_priority(state):
 
     assert names() == ["wsjob-urgent", "wsjob-new", "wsjob-old"]
     assert names(with_finished=True)[1] == "wsjob-done"
-    assert names(labels={"a": "1", "b": "2"}) == ["wsjob-old"]
+    assert names(labels=equal_to({"a": "1", "b": "2"})) == ["wsjob-old"]
     assert names(uid=7) == ["wsjob-urgent"]
     assert names(limit=1) == ["wsjob-urgent"]
     assert names(session="other") == []

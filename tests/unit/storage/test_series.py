@@ -10,6 +10,7 @@ from appliance.core.cluster.records import NewJob, User
 from appliance.core.cluster.run import Point
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.queries.job_filter import JobFilter, JobOrder, JobPosition, JobSort
+from appliance.core.queries.label_selector import equal_to
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from appliance.storage.queue.series import SeriesRepository
@@ -110,7 +111,7 @@ def test_pages_hold_what_was_asked_for(state):
     assert found(with_finished=True) == ["wsjob-mine", "wsjob-his", "wsjob-done"]
     assert found(phases=(Phase.CANCELLED,)) == ["wsjob-done"]
     assert found(user="bob") == found(uid=1001) == found(type=JobType.COMPILE) == ["wsjob-his"]
-    assert found(labels={"model": "gpt", "size": "xl"}) == ["wsjob-mine"]
+    assert found(labels=equal_to({"model": "gpt", "size": "xl"})) == ["wsjob-mine"]
     assert found(text="hi") == ["wsjob-his"]
     assert found(text="100%") == []
     assert found(text="model=gpt") == ["wsjob-mine", "wsjob-his"]
