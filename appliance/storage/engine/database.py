@@ -38,6 +38,8 @@ _CACHE_KIB = 8192
 _STATEMENTS = 512
 """Compiled statements that each connection to SQLite keeps: some twenty, of up to 17 sizes each."""
 
+_LAST_BEFORE_RELEASES = "1184d145"
+"""The last commit whose migrations begin with the first schema."""
 _POOL_CONNECTIONS = 32
 """Connections kept open: one for each thread that serves calls, and some."""
 
@@ -395,6 +397,12 @@ def _check_revision(connection: Connection, config: Config) -> None:
     """Refuse a schema that this version does not know."""
     known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
     for revision in MigrationContext.configure(connection).get_current_heads():
+        if revision not in known and revision < min(known):
+            raise UserError(
+                f"The database is of revision {revision!r}, from before release 0.1.0; this "
+                f"version of the appliance takes {min(known)!r} and later.",
+                hint=f"Start commit {_LAST_BEFORE_RELEASES} once, which brings it up to date.",
+            )
         if revision not in known:
             raise UserError(
                 f"The database is of revision {revision!r}; this version of the appliance knows up "

@@ -6,9 +6,8 @@ from alembic.config import Config
 
 
 def revisions() -> Config:
-    """Return Alembic's configuration: revisions are grouped in folders, by number."""
+    """Return Alembic's configuration."""
     config = Config()
     scripts = resources.files("appliance.storage") / "migrations"
     config.set_main_option("script_location", str(scripts))
-    config.set_main_option("recursive_version_locations", "true")
     return config

@@ -1,140 +1,82 @@
-"""What earlier versions kept elsewhere is found again after an upgrade."""
+"""What a release has kept is read by the next; what is from before the first is refused.
+
+`releases/` has the database of each release, as SQL: of 0.1.0 a job that has ended and a run that
+waits. A release adds its own when it is made (CONTRIBUTING.md, Releases).
+"""
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
-from alembic import command
 
 from appliance.core.cluster.drivers import DriverSpec
-from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.records import User
-from appliance.core.errors import NotFoundError, UserError
-from appliance.core.ids import JobId
+from appliance.core.cluster.jobs import Phase
+from appliance.core.errors import UserError
+from appliance.core.ids import JobId, WorkflowId
 from appliance.core.queries.job_filter import JobFilter
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
-from appliance.storage.engine.revisions import revisions
 from appliance.storage.queue.job_requests import JobRequest
 from tests.support.clock import FakeClock
-from tests.support.management import new_job
 
+RELEASES = Path(__file__).with_name("releases")
 SPEC = DriverSpec(argv=("train", "--x"), work_dir="/home/ada", environment={"A": "b"})
+TRACED = JobRequest(message=b"\x00\xff", trace="00-1-2-01", trace_parent="00-1-1-01")
 
 
-def migrate(database, revision, go):
-    config = revisions()
-    with database.engine.begin() as connection:
-        config.attributes["connection"] = connection
-        go(config, revision)
+@pytest.fixture(params=sorted(RELEASES.glob("*.sql")), ids=lambda path: path.stem)
+def kept(request, tmp_path):
+    """Return the database of a release."""
+    path = tmp_path / "state.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(request.param.read_text())
+    return path
 
 
-def test_what_drivers_run_moves_from_their_directories_into_the_database_and_back(tmp_path):
-    database = Database.open_sqlite(tmp_path / "state.db")
+def test_a_release_reads_what_those_before_it_have_kept(kept):
+    database = Database.open_sqlite(kept)
     state = State.over(database, FakeClock())
-    for name in ("wsjob-a", "wsjob-gone"):
-        work_dir = str(tmp_path / name)
-        with database.batch():
-            state.jobs.create(new_job(name, type=JobType.DRIVER, num_systems=0, work_dir=work_dir))
-            state.driver_specs.keep(JobId(name), SPEC)
-    migrate(database, "0012", command.downgrade)
-    file = tmp_path / "wsjob-a" / "driver.json"
-    assert DriverSpec.from_json(file.read_text()) == SPEC
-    assert file.stat().st_mode & 0o777 == 0o600
-    (tmp_path / "wsjob-gone" / "driver.json").unlink()
-    database.migrate()
-    fresh = State.over(database, FakeClock())
-    assert fresh.driver_specs.load(JobId("wsjob-a")) == SPEC
-    with database.reading() as rows:
-        kept = rows.connection().exec_driver_sql("SELECT count(*) FROM driver_specs").scalar()
-    assert kept == 1
+    ended, waiting = state.jobs.load(JobId("wsjob-a")), state.jobs.load(JobId("wsjob-b"))
+    assert (ended.phase, ended.labels, ended.user.name) == (
+        Phase.SUCCEEDED,
+        {"model": "gpt"},
+        "ada",
+    )
+    assert [event.phase for event in state.jobs.events(ended.id)][-2:] == [
+        Phase.RUNNING,
+        Phase.SUCCEEDED,
+    ]
+    assert state.requests.load(ended.id) == TRACED
+    assert (waiting.phase, waiting.workflow) == (Phase.QUEUED, WorkflowId("wflow-2"))
+    assert state.driver_specs.load(waiting.id) == SPEC
+    assert [run.id for run in state.runs.page(JobFilter(with_finished=True))] == [
+        "wflow-2",
+        "wflow-1",
+    ]
+    assert [system.name for system in state.systems.list()] == ["systemf0", "systemf1"]
     database.close()
 
 
-def test_the_requests_of_jobs_move_from_their_directories_into_the_database_and_back(tmp_path):
-    database = Database.open_sqlite(tmp_path / "state.db")
-    state = State.over(database, FakeClock())
-    traced = JobRequest(message=b"\x00\xff", trace="00-1-2-01", trace_parent="00-1-1-01")
-    requests = {"wsjob-a": traced, "wsjob-b": JobRequest(message=b"b"), "wsjob-gone": traced}
-    for name, request in requests.items():
-        with database.batch():
-            state.jobs.create(new_job(name, work_dir=str(tmp_path / name)))
-            state.requests.keep(JobId(name), request)
-    migrate(database, "0018", command.downgrade)
-    file = tmp_path / "wsjob-a" / "request.bin"
-    assert file.read_bytes() == b"\x00\xff"
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert not (tmp_path / "wsjob-b" / "trace").exists()
-    (tmp_path / "wsjob-gone" / "request.bin").unlink()
-    database.migrate()
-    fresh = State.over(database, FakeClock())
-    assert fresh.requests.load(JobId("wsjob-a")) == traced
-    assert fresh.requests.load(JobId("wsjob-b")) == JobRequest(message=b"b")
-    with pytest.raises(NotFoundError, match="The request of job wsjob-gone is not kept"):
-        fresh.requests.load(JobId("wsjob-gone"))
-    database.close()
-
-
-def test_a_downgrade_to_the_first_version_and_back_keeps_jobs_and_what_refers_to_them(tmp_path):
-    database = Database.open_sqlite(tmp_path / "state.db")
-    state = State.over(database, FakeClock())
-    state.jobs.create(new_job("wsjob-a", labels={"model": "gpt"}, request_digest="d"))
-    before = state.jobs.events(JobId("wsjob-a"))
-    migrate(database, "0001", command.downgrade)
-    database.migrate()
-    fresh = State.over(database, FakeClock())
-    job = fresh.jobs.load(JobId("wsjob-a"))
-    assert (job.labels, job.request_digest) == ({"model": "gpt"}, "")
-    assert fresh.jobs.events(JobId("wsjob-a")) == before
-    database.close()
-
-
-def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path):
+@pytest.mark.parametrize(
+    ("revision", "words"),
+    [
+        ("9999", r"is of revision '9999'; this version .* knows up to '00"),
+        ("0012", r"is of revision '0012', from before release 0.1.0"),
+        ("0023", r"is of revision '0023', from before release 0.1.0"),
+    ],
+)
+def test_a_database_that_is_too_new_or_too_old_is_refused_and_left_as_it_is(
+    tmp_path, revision, words
+):
     path = tmp_path / "state.db"
     Database.open_sqlite(path).close()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
         connection.commit()
-    with pytest.raises(UserError, match=r"is of revision '9999'; this version .* knows up to '00"):
+    with pytest.raises(UserError, match=words):
         Database.open_sqlite(path)
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("9999",)
-
-
-def test_runs_of_before_belong_to_the_array_that_their_label_names(tmp_path):
-    database = Database.open_sqlite(tmp_path / "state.db")
-    state = State.over(database, FakeClock())
-    labels = {"array": "array-x", "index": "1"}
-    state.jobs.create(new_job("wsjob-a", type=JobType.DRIVER, labels=labels, array="array-x"))
-    state.jobs.create(new_job("wsjob-b", labels=labels))
-    migrate(database, "0020", command.downgrade)
-    database.migrate()
-    fresh = State.over(database, FakeClock())
-    assert fresh.jobs.load(JobId("wsjob-a")).array == "array-x"
-    assert fresh.jobs.load(JobId("wsjob-b")).array == ""
-    database.close()
-
-
-def test_workflows_of_before_are_runs_that_begin_with_their_owner_s_oldest_job(tmp_path):
-    database = Database.open_sqlite(tmp_path / "state.db")
-    state = State.over(database, FakeClock())
-    of_array = {"name": "sweep", "array": "array-x", "index": "3"}
-    for job in (
-        new_job("wsjob-b", workflow="wflow-a", user=User(uid=1, gid=1, name="bob")),
-        new_job("wsjob-d", workflow="wflow-a", type=JobType.DRIVER, labels={"name": "gpt"}),
-        new_job("wsjob-e", workflow="wflow-a", labels={"name": "other"}),
-        new_job("wsjob-i", workflow="wflow-i", labels=of_array, array="array-x"),
-        new_job("wsjob-n", workflow="wflow-n", labels={"index": "3"}),
-    ):
-        state.jobs.create(job)
-    for workflow in ("wflow-a", "wflow-i", "wflow-n", "wflow-none"):
-        state.workflows.ensure(workflow, session="job-operator", user=new_job().user)
-    migrate(database, "0023", command.downgrade)
-    database.migrate()
-    runs = State.over(database, FakeClock()).runs.page(JobFilter(with_finished=True))
-    assert [(run.id, run.name, len(run.jobs)) for run in runs] == [
-        ("wflow-n", "", 1),
-        ("wflow-i", "sweep.3", 1),
-        ("wflow-a", "gpt", 2),
-    ]
-    database.close()
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == (
+            revision,
+        )
