@@ -19,7 +19,8 @@ from appliance.compiler.passes.counts import (
     count_chosen,
     count_from_the_end,
     count_labels,
-    count_truths,
+    count_sums,
+    count_towards_zero,
 )
 from appliance.compiler.passes.formats import carry_formats, narrow_values
 from appliance.compiler.passes.normalise import normalise
@@ -157,7 +158,8 @@ def normal_form(graph: Graph, *, dump: Dump | None = None) -> Graph:
     check_values(graph)
     graph = normalise(graph)
     _checked("normalise", graph, dump)
-    graph = count_chosen(count_from_the_end(count_truths(count_labels(graph))))
+    for count in (count_labels, count_sums, count_towards_zero, count_from_the_end, count_chosen):
+        graph = count(graph)
     _checked("counts", graph, dump)
     return graph
 

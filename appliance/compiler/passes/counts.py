@@ -6,8 +6,11 @@ writes the number of all labels as a constant. The division is part of the loss 
 loss's own location: a division that the script wrote by itself, or the mean of single losses,
 carries another.
 
-*Truth values.* The sum of truth values is their number. The client types it as a truth value in
-backward passes that divide by it (`amax`, `amin`), and casts it to a number later.
+*Sums.* The sum of truth values is their number, and whole numbers are added up and multiplied as
+64-bit ones. The client types the result as what is added up, and casts it later.
+
+*Remainders.* The quotient of `fmod` is cut off, towards zero; that of `remainder` and of `//` is
+the next lower number. The client writes the same division of whole numbers for all of them.
 
 *Places.* `x[i]` counts negative indices from the end, `index_select`, `gather` and embeddings do
 not. The client writes both as the same operations, and its locations say which it was.
@@ -37,6 +40,9 @@ from appliance.core.ir.tensors import Constant, DType, TensorType
 _LOSS = "SparseSoftmaxCrossEntropyWithLogits"
 _OPERATIONS = frozenset({"aten::nll_loss_forward", "aten::nll_loss2d_forward"})
 _SIGNED = frozenset({DType.I8, DType.I16, DType.I32, DType.I64})
+_NARROW = frozenset({DType.I8, DType.I16, DType.I32, DType.U8, DType.U16, DType.U32})
+_CUMULATIVE = frozenset({"CumSum", "CumProd"})
+_REMAINDER_WITH_SIGN = "aten::fmod"
 _INDEXED = frozenset({"Gather", "GatherNd", "ScatterNd"})
 _COUNTING_FROM_THE_END = frozenset({"aten::index", "aten::index_put"})
 
@@ -55,45 +61,101 @@ def count_labels(graph: Graph) -> Graph:
     return _LabelCounter(graph).run()
 
 
-def count_truths(graph: Graph) -> Graph:
-    """Make the sum of truth values a number wherever it is cast to one.
+def count_sums(graph: Graph) -> Graph:
+    """Make the sum of truth values a number, and sums of whole numbers wide, where they are cast.
 
     Args:
         graph: A graph in normal form.
 
     Returns:
-        The graph; where such a sum is read as a truth value it still says whether any is true.
+        The graph; where a sum of truth values is read as one it still says whether any is true.
     """
     types, names = graph.types(), Names(graph.types())
-    numbers: dict[str, str] = {}
+    numbers: dict[str, tuple[str, DType]] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        if _is_sum_of_truths(node, types):
-            ones, number = (names.fresh(f"{node.results[0]}.{part}") for part in ("ones", "number"))
-            counted = replace(types[node.operands[0]], dtype=DType.I32)
-            nodes.append(simple_node("Cast", node.operands, ones, counted, location=node.location))
-            nodes.append(_as_number(node, ones, number))
-            numbers[node.results[0]] = number
+        dtype = _counted_in(node, types)
+        if dtype is not None:
+            terms = names.fresh(f"{node.results[0]}.terms")
+            number = names.fresh(f"{node.results[0]}.number")
+            wide = replace(types[node.operands[0]], dtype=dtype)
+            nodes.append(simple_node("Cast", node.operands, terms, wide, location=node.location))
+            nodes.append(_as_number(node, terms, number, dtype))
+            numbers[node.results[0]] = number, dtype
         elif node.op in VIEW_OPS and node.operands[0] in numbers:
-            source = numbers[node.operands[0]]
+            source, dtype = numbers[node.operands[0]]
             if node.op == "Cast":
                 nodes.append(replace(node, operands=(source,)))
                 continue
             number = names.fresh(f"{node.results[0]}.number")
-            nodes.append(_as_number(node, source, number))
-            numbers[node.results[0]] = number
+            nodes.append(_as_number(node, source, number, dtype))
+            numbers[node.results[0]] = number, dtype
         nodes.append(node)
     return without_dead_nodes(replace(graph, nodes=tuple(nodes))) if numbers else graph
 
 
-def _is_sum_of_truths(node: Node, types: Mapping[str, TensorType]) -> bool:
-    is_sum = node.op == "Reduce" and node.attributes["reduce_kind"] == "ADD"
-    return is_sum and types[node.operands[0]].dtype is node.types[0].dtype is DType.I1
+def _counted_in(node: Node, types: Mapping[str, TensorType]) -> DType | None:
+    """Return the type in which a node's sum is counted; None if it is no such sum."""
+    kind = node.attributes["reduce_kind"] if node.op == "Reduce" else None
+    if kind not in ("ADD", "MUL") and node.op not in _CUMULATIVE:
+        return None
+    added, result = types[node.operands[0]].dtype, node.types[0].dtype
+    if added is result is DType.I1:
+        return DType.I32 if kind == "ADD" else None
+    return DType.I64 if added is result and added in _NARROW else None
 
 
-def _as_number(node: Node, operand: str, result: str) -> Node:
-    type_ = replace(node.types[0], dtype=DType.I32)
+def _as_number(node: Node, operand: str, result: str, dtype: DType) -> Node:
+    type_ = replace(node.types[0], dtype=dtype)
     return replace(node, operands=(operand,), results=(result,), types=(type_,))
+
+
+def count_towards_zero(graph: Graph) -> Graph:
+    """Cut off the quotients of `fmod` of whole numbers, which `Div` rounds down.
+
+    The client merges a quotient with that of `//` by the same number, so the product that `fmod`
+    subtracts says where it is cut off.
+
+    Args:
+        graph: A graph in normal form.
+
+    Returns:
+        The graph; a negative quotient is that of the negated dividend, negated.
+    """
+    producers, names = dict(graph.definitions()), Names(graph.types())
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        is_cut = node.op == "Mul" and node.location.operation == _REMAINDER_WITH_SIGN
+        quotient = producers.get(node.operands[0]) if is_cut else None
+        if quotient is not None and quotient.op == "Div" and node.types[0].dtype in _SIGNED:
+            added = _cut_off(quotient, names)
+            operands = (added[-1].results[0], node.operands[1])
+            nodes += [*added, replace(node, operands=operands)]
+        else:
+            nodes.append(node)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _cut_off(quotient: Node, names: Names) -> list[Node]:
+    """Return nodes of which the last one has a quotient without its fraction."""
+    (down,), (type_,), (dividend, divisor) = quotient.results, quotient.types, quotient.operands
+    zero, opposite, up, negated, is_negative, result = (
+        names.fresh(f"{down}.{part}")
+        for part in ("zero", "opposite", "up", "negated", "negative", "cut")
+    )
+
+    def add(op: str, operands: tuple[str, ...], name: str, of: TensorType = type_) -> Node:
+        less = {"comparison_direction": "LT"} if op == "Compare" else None
+        return simple_node(op, operands, name, of, location=quotient.location, attributes=less)
+
+    return [
+        constant_node(zero, 0, type_, quotient.location),
+        add("Sub", (zero, dividend), opposite),
+        replace(quotient, operands=(opposite, divisor), results=(up,)),
+        add("Sub", (zero, up), negated),
+        add("Compare", (down, zero), is_negative, replace(type_, dtype=DType.I1)),
+        add("Select", (is_negative, negated, down), result),
+    ]
 
 
 def count_from_the_end(graph: Graph) -> Graph:

@@ -8,7 +8,8 @@ from appliance.compiler.passes.counts import (
     count_chosen,
     count_from_the_end,
     count_labels,
-    count_truths,
+    count_sums,
+    count_towards_zero,
 )
 from appliance.core.ir.graph import Frame, Location
 from appliance.core.ir.ops import verify_ops
@@ -82,8 +83,60 @@ def test_the_sum_of_truth_values_is_a_number_where_it_is_cast_and_a_truth_value_
     shown = builder.op("Reshape", total, shape=(1,))
     builder.output(builder.op("Cast", shown, dtype=DType.F32))
     builder.output(builder.op("Not", total))
-    number, none = computed(count_truths(builder.graph()), np.array([True, False, True, True]))
+    number, none = computed(count_sums(builder.graph()), np.array([True, False, True, True]))
     assert (number.tolist(), bool(none)) == ([3.0], False)
+
+
+NARROW = [DType.I8, DType.I16, DType.I32, DType.U8]
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("kind", ["sum", "prod", "cumsum", "cumprod"])
+def test_whole_numbers_are_added_up_and_multiplied_beyond_their_own_type(kind, dtype):
+    values = np.full(4, np.iinfo(dtype.container).max, dtype.container)
+    builder = GraphBuilder()
+    terms = builder.batch(4, dtype=dtype)
+    if kind.startswith("cum"):
+        total = builder.op(
+            "CumSum" if kind == "cumsum" else "CumProd",
+            terms,
+            axis=0,
+            exclusive=False,
+            reverse=False,
+        )
+    else:
+        reduction = SUM if kind == "sum" else {**SUM, "reduce_kind": "MUL"}
+        total = builder.op("Reduce", terms, **reduction)
+    builder.output(builder.op("Cast", total, dtype=DType.I64))
+    builder.output(total)
+    wide, narrow = computed(count_sums(builder.graph()), values)
+    x = torch.from_numpy(values)
+    want = getattr(x, kind)(*([0] if kind.startswith("cum") else []))
+    assert np.array_equal(wide, want.numpy())
+    assert narrow.dtype == dtype.container
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.I64])
+def test_sums_of_other_types_stay_as_they_are_written(dtype):
+    builder = GraphBuilder()
+    builder.output(builder.op("Cast", builder.op("Reduce", builder.batch(4, dtype=dtype), **SUM)))
+    assert count_sums(builder.graph()) == builder.graph()
+
+
+@pytest.mark.parametrize("divisor", [3, -3, 1, 7])
+@pytest.mark.parametrize("operation", ["fmod", "remainder"])
+def test_only_the_remainder_of_fmod_has_the_sign_of_the_dividend(operation, divisor):
+    values = np.array([-7, -6, -1, 0, 1, 5, 6, 8], np.int32)
+    builder = GraphBuilder(location=at(f"aten::{operation}"))
+    dividend = builder.batch(8, dtype=DType.I32)
+    by = builder.splat(divisor, 8, dtype=DType.I32)
+    quotient = builder.op("Div", dividend, by)
+    builder.output(builder.op("Sub", dividend, builder.op("Mul", quotient, by)))
+    builder.output(quotient)
+    found, shared = computed(count_towards_zero(builder.graph()), values)
+    x = torch.from_numpy(values)
+    assert found.tolist() == getattr(torch, operation)(x, divisor).tolist()
+    assert shared.tolist() == (x // divisor).tolist()
 
 
 @pytest.mark.parametrize("operation", ["aten::index", "aten::index_select"])

@@ -1,7 +1,8 @@
 """Samples of what PyTorch leaves out without a word.
 
 Ignored labels, rows without any label, padding, masks that hide a whole row, numbers that are not
-numbers, and the points at which a derivative is agreed upon rather than computed.
+numbers, sums beyond the type of what is added up, and the points at which a derivative is agreed
+upon rather than computed.
 """
 
 # ruff: noqa: PLW0108 - mixed precision replaces functions, so they are looked up when called
@@ -390,6 +391,32 @@ PLACES = {
 }
 
 
+SIXTEEN_BITS = {"i": chosen(8, among=(30000, 20000), dtype=torch.int16)}
+
+WHOLE_NUMBERS = {
+    "sums_beyond_16_bits": op(
+        lambda x, i: (
+            x * (i.sum(-1, keepdim=True).float() + i.cumsum(-1).float() + i.sum().float()) / 65536
+        ),
+        fields=SIXTEEN_BITS,
+    ),
+    "sums_beyond_32_bits": op(
+        lambda x, i: x * (i.sum(-1, keepdim=True).float() + i.cumsum(-1).float()) / 2**32,
+        fields={"i": chosen(8, among=(2**30, 2**30 + 64))},
+    ),
+    "products_beyond_32_bits": op(
+        lambda x, i: x * (i.prod(-1, keepdim=True).float() + i.cumprod(-1).float()) / 2**32,
+        fields={"i": chosen(8, among=(-30, 20, 25))},
+    ),
+    "remainders_of_whole_numbers": op(
+        lambda x, i: (
+            x * torch.fmod(i, 3) + torch.fmod(i, -4) + 8 * (torch.remainder(i, 5) + i // 3)
+        ),
+        fields={"i": chosen(8, among=(-7, -3, -1, 0, 2, 5))},
+    ),
+}
+
+
 def _put(x, i):
     """Overwrite one place of each row, counted from either end."""
     copy = x * 2
@@ -402,4 +429,5 @@ def _add(x, i):
     return (x * 2).index_put((i.long(),), x, accumulate=True)
 
 
-OMISSIONS = CROSS_ENTROPY | LIKELIHOOD | PADDING | HIDDEN_ROWS | NOT_NUMBERS | DERIVATIVES | PLACES
+OMISSIONS = CROSS_ENTROPY | LIKELIHOOD | PADDING | HIDDEN_ROWS
+OMISSIONS |= NOT_NUMBERS | DERIVATIVES | PLACES | WHOLE_NUMBERS
