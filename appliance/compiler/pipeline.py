@@ -21,6 +21,7 @@ from appliance.compiler.passes.counts import (
     count_labels,
     count_sums,
     count_towards_zero,
+    count_windows,
 )
 from appliance.compiler.passes.formats import carry_formats, narrow_values
 from appliance.compiler.passes.normalise import normalise
@@ -148,6 +149,16 @@ def check_batch(batch_size: int, num_systems: int) -> None:
         )
 
 
+_COUNTS = (
+    count_labels,
+    count_sums,
+    count_towards_zero,
+    count_windows,
+    count_from_the_end,
+    count_chosen,
+)
+
+
 def normal_form(graph: Graph, *, dump: Dump | None = None) -> Graph:
     """Bring an imported graph into normal form, typed as written.
 
@@ -158,7 +169,7 @@ def normal_form(graph: Graph, *, dump: Dump | None = None) -> Graph:
     check_values(graph)
     graph = normalise(graph)
     _checked("normalise", graph, dump)
-    for count in (count_labels, count_sums, count_towards_zero, count_from_the_end, count_chosen):
+    for count in _COUNTS:
         graph = count(graph)
     _checked("counts", graph, dump)
     return graph

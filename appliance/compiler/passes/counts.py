@@ -12,6 +12,9 @@ carries another.
 *Remainders.* The quotient of `fmod` is cut off, towards zero; that of `remainder` and of `//` is
 the next lower number. The client writes the same division of whole numbers for all of them.
 
+*Windows.* Adaptive pooling takes the mean of windows that differ in size where the size is no
+multiple of the result's. The client writes windows of one size, at equal distances.
+
 *Places.* `x[i]` counts negative indices from the end, `index_select`, `gather` and embeddings do
 not. The client writes both as the same operations, and its locations say which it was.
 
@@ -32,7 +35,7 @@ from appliance.compiler.passes.rewriting import (
     splat,
     without_dead_nodes,
 )
-from appliance.core.ir.attributes import integer
+from appliance.core.ir.attributes import flag, integer
 from appliance.core.ir.graph import UNKNOWN_LOCATION, Attribute, Graph, Location, Node
 from appliance.core.ir.ops import IGNORED_LABEL, VIEW_OPS
 from appliance.core.ir.tensors import Constant, DType, TensorType
@@ -43,6 +46,7 @@ _SIGNED = frozenset({DType.I8, DType.I16, DType.I32, DType.I64})
 _NARROW = frozenset({DType.I8, DType.I16, DType.I32, DType.U8, DType.U16, DType.U32})
 _CUMULATIVE = frozenset({"CumSum", "CumProd"})
 _REMAINDER_WITH_SIGN = "aten::fmod"
+_ADAPTIVE = "aten::_adaptive_avg_pool"
 _INDEXED = frozenset({"Gather", "GatherNd", "ScatterNd"})
 _COUNTING_FROM_THE_END = frozenset({"aten::index", "aten::index_put"})
 
@@ -156,6 +160,32 @@ def _cut_off(quotient: Node, names: Names) -> list[Node]:
         add("Compare", (down, zero), is_negative, replace(type_, dtype=DType.I1)),
         add("Select", (is_negative, negated, down), result),
     ]
+
+
+def count_windows(graph: Graph) -> Graph:
+    """Give adaptive means the windows of PyTorch.
+
+    Args:
+        graph: A graph in normal form.
+
+    Returns:
+        The graph; where windows of one size are what PyTorch takes, the nodes stay as they are.
+    """
+    types = graph.types()
+    nodes = [
+        replace(node, attributes={**node.attributes, "adaptive": True})
+        if node.op == "Pool" and _has_own_windows(node, types)
+        else node
+        for node in graph.nodes
+    ]
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _has_own_windows(node: Node, types: Mapping[str, TensorType]) -> bool:
+    result = types[node.operands[1]] if flag(node, "gradient") else node.types[0]
+    sizes = zip(types[node.operands[0]].shape, result.shape, strict=True)
+    is_adaptive = node.location.operation.startswith(_ADAPTIVE)
+    return is_adaptive and any(size % pooled for size, pooled in sizes)
 
 
 def count_from_the_end(graph: Graph) -> Graph:

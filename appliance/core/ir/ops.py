@@ -90,6 +90,8 @@ Normalisation; statistics in float32 whatever the element type
         high for each of 5 dims, interleaved), dilation}; AVERAGE counts the padding. The front end
         loses default strides, ceil mode and dilation: the shapes say which reading is meant
     Pool (x, dy) {..., gradient: true} -> dx
+    Pool {..., adaptive: true} has PyTorch's windows: that of place i of n begins at i * size // n
+        and ends before the ceiling of (i + 1) * size / n
 Loss
     SparseSoftmaxCrossEntropyWithLogits (logits, labels) {axis} -> loss, softmax - onehot; both
         are zero where the label is IGNORED_LABEL

@@ -96,12 +96,22 @@ def _bias_add_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
 def _pool(node: Node, types: Sequence[TensorType]) -> Kernel:
     """Return a pooling kernel; a padding that differs from side to side is added beforehand."""
     is_gradient, is_maximum = flag(node, "gradient"), text(node, "pool_type") == "MAX"
+    if flag(node, "adaptive"):
+        return Kernel(call=_adaptive_mean(node.types[0].shape[2:], is_gradient=is_gradient))
     window = pooling_window(node, types[0].shape, types[1].shape)
     if is_gradient:
         call = _max_pool_grad(window) if is_maximum else _average_pool_grad(window)
     else:
         call = _max_pool(window) if is_maximum else _average_pool(window)
     return Kernel(call=_with_edges(call, window, is_gradient, -torch.inf if is_maximum else 0.0))
+
+
+def _adaptive_mean(sizes: tuple[int, ...], *, is_gradient: bool) -> Product:
+    forward = torch.ops.aten._adaptive_avg_pool3d.default
+    backward = torch.ops.aten._adaptive_avg_pool3d_backward.default
+    if is_gradient:
+        return lambda x, dy: backward(dy, x)
+    return lambda x, _: forward(x, sizes)
 
 
 def _with_edges(call: Product, window: Window, is_gradient: bool, fill: float) -> Product:

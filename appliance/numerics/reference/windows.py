@@ -6,6 +6,7 @@ the three on the left-hand side.
 """
 
 from collections.abc import Iterator
+from types import EllipsisType
 
 import numpy as np
 
@@ -100,8 +101,10 @@ def pool(node: Node, x: Array, y: Array) -> Array:
 
     The gradient of a maximum goes to its first occurrence. The mean divides by the size of the
     window including padding, but without what rounding up adds beyond it.
-    Source: torch.nn.MaxPool3d, torch.nn.AvgPool3d (count_include_pad).
+    Source: torch.nn.MaxPool3d, torch.nn.AvgPool3d (count_include_pad), torch.nn.AdaptiveAvgPool3d.
     """
+    if flag(node, "adaptive"):
+        return _adaptive_mean(node, x, y)
     window = pooling_window(node, x.shape, y.shape)
     if flag(node, "gradient"):
         dx = np.zeros(x.shape)
@@ -118,6 +121,25 @@ def pool(node: Node, x: Array, y: Array) -> Array:
         elements, size = _elements(window, place, x.shape)
         values = [x[at] for at in elements]
         result[place] = np.max(values) if text(node, "pool_type") == "MAX" else sum(values) / size
+    return result
+
+
+def _adaptive_mean(node: Node, x: Array, y: Array) -> Array:
+    """Mean of windows that together cover x and may differ in size by one; or its gradient."""
+    is_gradient = flag(node, "gradient")
+    result = np.zeros(node.types[0].shape)
+    pooled = y if is_gradient else result
+    for place in np.ndindex(pooled.shape[2:]):
+        bounds = zip(place, pooled.shape[2:], x.shape[2:], strict=True)
+        window = tuple(
+            slice(at * size // count, -(-(at + 1) * size // count)) for at, count, size in bounds
+        )
+        every: tuple[EllipsisType | slice, ...] = (..., *window)
+        if is_gradient:
+            size = x[every].size // (x.shape[0] * x.shape[1])
+            result[every] += y[(..., *place, None, None, None)] / size
+        else:
+            result[(..., *place)] = x[every].mean(axis=(2, 3, 4))
     return result
 
 

@@ -10,6 +10,7 @@ from appliance.compiler.passes.counts import (
     count_labels,
     count_sums,
     count_towards_zero,
+    count_windows,
 )
 from appliance.core.ir.graph import Frame, Location
 from appliance.core.ir.ops import verify_ops
@@ -137,6 +138,33 @@ def test_only_the_remainder_of_fmod_has_the_sign_of_the_dividend(operation, divi
     x = torch.from_numpy(values)
     assert found.tolist() == getattr(torch, operation)(x, divisor).tolist()
     assert shared.tolist() == (x // divisor).tolist()
+
+
+@pytest.mark.parametrize(
+    ("operation", "pooled", "is_adaptive"),
+    [
+        ("aten::_adaptive_avg_pool2d", 3, True),
+        ("aten::_adaptive_avg_pool3d", 3, True),
+        ("aten::_adaptive_avg_pool2d", 4, False),
+        ("aten::avg_pool2d", 3, False),
+    ],
+)
+def test_only_adaptive_means_of_unequal_windows_have_their_own(operation, pooled, is_adaptive):
+    builder = GraphBuilder(location=at(operation))
+    x, dy = builder.batch(4, 2, 1, 1, 8), builder.batch(4, 2, 1, 1, pooled, name="dy")
+    window = {
+        "pool_type": "AVERAGE",
+        "data_format": "NCDHW",
+        "ksize": (1, 1, 1, 1, 8 - 2 * (pooled - 1)),
+        "strides": (1, 1, 1, 1, 2),
+        "padding": (0,) * 10,
+        "dilation": (1,) * 5,
+    }
+    builder.output(builder.op("Pool", x, x, shape=(4, 2, 1, 1, pooled), **window))
+    builder.location = at(f"{operation}_backward")
+    builder.output(builder.op("Pool", x, dy, shape=(4, 2, 1, 1, 8), gradient=True, **window))
+    nodes = count_windows(builder.graph()).nodes
+    assert [node.attributes.get("adaptive", False) for node in nodes] == [is_adaptive] * 2
 
 
 @pytest.mark.parametrize("operation", ["aten::index", "aten::index_select"])

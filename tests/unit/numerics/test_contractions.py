@@ -206,6 +206,22 @@ def test_pooling_and_its_gradient_as_torch_does_it(  # noqa: PLR0917 - parameter
     np.testing.assert_allclose(found[:, :, 0], leaf.grad.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("sizes", [(8, 3), (6, 4), (7, 5), (5, 5), (13, 6), (3, 7)])
+def test_an_adaptive_mean_and_its_gradient_have_the_windows_of_torch(sizes):
+    size, pooled = sizes
+    x = numbers(3, (2, 3, 1, size, 6))
+    leaf = torch.from_numpy(x[:, :, 0]).double().requires_grad_()
+    y = functional.adaptive_avg_pool2d(leaf, (pooled, 4))
+    dy = numbers(4, (2, 3, 1, pooled, 4))
+    y.backward(torch.from_numpy(dy[:, :, 0]).double())
+    attributes = {"pool_type": "AVERAGE", "adaptive": True}
+    (found,) = assert_agree(make_node("Pool", x, x, shape=dy.shape, **attributes), x, x)
+    np.testing.assert_allclose(found[:, :, 0], y.detach().numpy(), rtol=1e-5, atol=1e-6)
+    gradient = make_node("Pool", x, dy, shape=x.shape, gradient=True, **attributes)
+    (found,) = assert_agree(gradient, x, dy)
+    np.testing.assert_allclose(found[:, :, 0], leaf.grad.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_a_pooling_without_a_stride_moves_by_its_kernel():
     x = numbers(0, (1, 1, 1, 6, 6))
     node = pool_node(x, x, (1, 1, 1, 3, 3), "MAX", kernel=2, stride=1)

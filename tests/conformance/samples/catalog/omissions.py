@@ -417,6 +417,18 @@ WHOLE_NUMBERS = {
 }
 
 
+UNEQUAL_WINDOWS = {
+    "adaptive_means": op(
+        lambda x: F.adaptive_avg_pool2d(x, (3, 4)) + F.adaptive_avg_pool2d(x, (4, 3)).mT,
+        shape=(2, 8, 6),
+    ),
+    "adaptive_means_of_volumes": op(
+        lambda x: F.adaptive_avg_pool3d(x, (2, 2, 3)), shape=(2, 3, 4, 5)
+    ),
+    "adaptive_means_of_lines": op(lambda x: F.adaptive_avg_pool1d(x, 3), shape=(2, 7)),
+}
+
+
 def _put(x, i):
     """Overwrite one place of each row, counted from either end."""
     copy = x * 2
@@ -430,4 +442,4 @@ def _add(x, i):
 
 
 OMISSIONS = CROSS_ENTROPY | LIKELIHOOD | PADDING | HIDDEN_ROWS
-OMISSIONS |= NOT_NUMBERS | DERIVATIVES | PLACES | WHOLE_NUMBERS
+OMISSIONS |= NOT_NUMBERS | DERIVATIVES | PLACES | WHOLE_NUMBERS | UNEQUAL_WINDOWS
