@@ -239,7 +239,15 @@ def test_every_field_condition_and_label_of_a_wsjob_exists() -> None:
 
 SCHEMA = {
     *("type", "format", "enum", "default", "pattern", "description", "required", "anyOf"),
-    *("properties", "additionalProperties", "maxProperties", "items", "minItems", "maxItems"),
+    *(
+        "properties",
+        "additionalProperties",
+        "minProperties",
+        "maxProperties",
+        "items",
+        "minItems",
+        "maxItems",
+    ),
     *("minimum", "maximum", "minLength", "maxLength"),
     *("x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
 }

@@ -6,6 +6,7 @@ The API server is real, the nodes are played, but they run each pod's command as
 never refresh a file that shows an annotation, as a kubelet may do only minutes later.
 """
 
+import os
 import signal
 
 import pytest
@@ -58,6 +59,25 @@ def swarmx_nodes(admin):
     return sorted(pod["spec"]["nodeName"] for pod in pods)
 
 
+def read_by_the_kubelet(admin):
+    """A driver's script has the variables that the kubelet has read for its pod."""
+    driver = {
+        "command": ["sh", "-c", "echo the pod is at $WHERE; exit 3"],
+        "workingDir": "/",
+        "valueFrom": {"WHERE": {"fieldRef": {"fieldPath": "status.podIP"}}},
+    }
+    spec = {"user": {"uid": os.getuid() or 1000, "name": "ada"}, "driver": driver}
+    admin.create(WSJOB, {"metadata": {"name": "reads"}, "spec": spec})
+    wait_until(
+        lambda: admin.find(WSJOB, "reads").get("status", {}).get("phase") == "FAILED",
+        seconds=120,
+        what="the end of the script",
+        seen=lambda: str(wsjobs(admin)),
+    )
+    assert "the pod is at 127.0.0." in admin.find(WSJOB, "reads")["status"]["message"]
+    admin.delete(WSJOB, "reads")
+
+
 def test_a_wsjob_trains_for_real_while_the_leader_changes(managements, account, tmp_path):
     managements.start_proxy()
     first = managements.start_replica()
@@ -68,6 +88,7 @@ def test_a_wsjob_trains_for_real_while_the_leader_changes(managements, account, 
         seen=managements.logs,
     )
     managements.start_replica()
+    read_by_the_kubelet(account.admin)
     config = managements.appliance.config_path
     token = managements.token()
     run = start_client(tmp_path / "client", *TRAINING, config=config, token=token)

@@ -1,7 +1,8 @@
-"""Wsjobs that a limit keeps from being jobs for a while."""
+"""Wsjobs that a limit keeps from being jobs for a while, and such as can never be jobs."""
 
 import pytest
 
+from appliance.cluster.kubernetes.api import ApiError
 from appliance.cluster.kubernetes.object_kinds import WSJOB
 from appliance.core.queries.audit_trail import AuditFilter
 from tests.kubernetes.test_wsjobs import DRIVER, conditions_of, status_of, wait_for_status
@@ -16,6 +17,11 @@ def admin(account):
     return account.admin
 
 
+def spec_with(**value_from):
+    driver = {**DRIVER["spec"]["driver"], "valueFrom": value_from}
+    return {**DRIVER["spec"], "numSystems": 0, "driver": driver}
+
+
 def test_a_wsjob_beyond_the_limit_of_its_user_waits_with_the_reason_until_one_ends(
     api, admin, tmp_path
 ):
@@ -25,9 +31,9 @@ def test_a_wsjob_beyond_the_limit_of_its_user_waits_with_the_reason_until_one_en
         running_kube_harness(tmp_path, api, make_options(tmp_path)) as harness,
     ):
         harness.drivers._max_drivers = 1
-        spec = {**DRIVER["spec"], "numSystems": 0}
+        node = {"fieldRef": {"fieldPath": "spec.nodeName"}}
         for name in ("a", "b", "c"):
-            admin.create(WSJOB, {"metadata": {"name": name}, "spec": spec})
+            admin.create(WSJOB, {"metadata": {"name": name}, "spec": spec_with(NODE=node)})
         left, ended = {"a", "b", "c"}, []
         while left:
             wait_until(
@@ -48,4 +54,11 @@ def test_a_wsjob_beyond_the_limit_of_its_user_waits_with_the_reason_until_one_en
             nodes.end(f"{status_of(admin, runs)['job']}-driver-0", 0)
             wait_for_status(admin, runs, phase="SUCCEEDED")
         assert len(ended) == 3
+        key = {"secretKeyRef": {"name": "tls", "key": "tls.key"}}
+        admin.create(WSJOB, {"metadata": {"name": "thief"}, "spec": spec_with(KEY=key)})
+        wait_for_status(admin, "thief", phase="FAILED")
+        assert "Secret tls, and drivers may read none" in status_of(admin, "thief")["message"]
+        for wrong in ({}, {**node, **key}, {"secretKeyRef": {"name": "tls"}}):
+            with pytest.raises(ApiError, match="valueFrom"):
+                admin.create(WSJOB, {"metadata": {"name": "no"}, "spec": spec_with(KEY=wrong)})
         assert not [each for each in harness.access.audit(AuditFilter()) if each.problem]

@@ -4,10 +4,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from appliance.core.cluster.drivers import DEFAULT_PATH, DriverSpec
+from appliance.core.cluster.drivers import DEFAULT_PATH, VALUE_PREFIX, DriverSpec
 from appliance.core.failure_causes import last_words, shortened
 from appliance.core.pods.pod_options import DriverPodOptions
 from appliance.core.pods.pod_spec import PodSpec
@@ -76,7 +76,8 @@ class Script:
             os.close(writer)
             if process is None:
                 os.close(reader)
-        redaction = Redaction(secrets_of(environment))
+        read = (environment.get(name, "") for name in self._secret_names())
+        redaction = Redaction((*secrets_of(environment), *read))
         tail, oom_kills = Tail(), OomKills()
         copying = threading.Thread(target=_copy, args=(reader, redaction, tail), daemon=True)
         copying.start()
@@ -108,7 +109,7 @@ class Script:
         if self._driver.num_systems:
             ours["WSC_NUM_SYSTEMS"] = str(self._driver.num_systems)
         options = self._pod.options_of(DriverPodOptions)
-        theirs = {"LANG": "C.UTF-8", **self._driver.environment}
+        theirs = {"LANG": "C.UTF-8", **self._driver.environment, **self._read_variables()}
         paths = (theirs.get("PATH", "") or ("" if options.path else DEFAULT_PATH), options.path)
         theirs["PATH"] = ":".join(filter(None, paths))
         theirs["PYTHONPATH"] = ":".join(filter(None, (_SCRIPT_SITE, theirs.get("PYTHONPATH", ""))))
@@ -118,6 +119,14 @@ class Script:
             theirs["CSCONFIG_PATH"] = str(options.client_config)
         user = {"USER": self._user.name, "LOGNAME": self._user.name, "HOME": self._home()}
         return {**theirs, **user, **ours}
+
+    def _read_variables(self) -> Mapping[str, str]:
+        """Return the variables whose values the kubelet has read; optional ones may be missing."""
+        names = {name: VALUE_PREFIX + name for name in self._driver.value_from}
+        return {name: os.environ[ours] for name, ours in names.items() if ours in os.environ}
+
+    def _secret_names(self) -> Sequence[str]:
+        return [name for name, each in self._driver.value_from.items() if "secretKeyRef" in each]
 
     def _home(self) -> str:
         """Return the user's home; of a user unknown here, what the run says it is."""

@@ -26,6 +26,7 @@ from appliance.cluster.kubernetes.object_kinds import (
     Resource,
 )
 from appliance.cluster.kubernetes.options import USER_ROLES, KubernetesOptions
+from appliance.cluster.kubernetes.read_variables import container_variables
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role
 from appliance.core.pods.pod_options import DriverPodOptions
@@ -232,6 +233,7 @@ def _container(spec: PodSpec, options: KubernetesOptions, records: Path) -> Reso
                 "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
             },
             {"name": "HOME", "value": "/tmp"},
+            *container_variables(spec),
             *map(dict, options.extra_env),
         ],
         "resources": _resources(spec, options),

@@ -155,6 +155,8 @@ class KubernetesOptions:
         extra_env: Further environment variables of pods, as in a container's spec.
         extra_volumes: Further volumes of pods, as in a pod's spec.
         extra_mounts: Where these are, as in a container's spec.
+        driver_secrets: Names of Secrets that drivers may have variables from.
+        driver_config_maps: Names of config maps that they may.
         labels: Further labels of pods, for network policies and budgets; the release's among them
             is also that of what shows jobs and systems.
         pod_account: ServiceAccount of pods, which needs no rights; empty for the namespace's own.
@@ -203,6 +205,8 @@ class KubernetesOptions:
     extra_env: Sequence[Mapping[str, Any]] = ()
     extra_volumes: Sequence[Mapping[str, Any]] = ()
     extra_mounts: Sequence[Mapping[str, Any]] = ()
+    driver_secrets: Sequence[str] = ()
+    driver_config_maps: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     pod_account: str = ""
     default_uid: int = 65532

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import chain
+from typing import Any
 
 from appliance.core.errors import UserError
 from appliance.core.integers import MAX_SECONDS
@@ -85,6 +86,9 @@ class RestartPolicy:
             )
 
 
+VALUE_PREFIX = "WSC_VALUE_OF_"
+"""Begins the names by which a driver's container has variables whose values were read for it."""
+
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where programs are looked for if the environment of a run does not say."""
 
@@ -97,6 +101,8 @@ class DriverSpec:
         argv: Program and arguments.
         work_dir: Where it runs.
         environment: Its environment, but for what the appliance adds.
+        value_from: Further variables, whose values Kubernetes reads, as in a container's spec: by
+            name of the variable, such as `{"secretKeyRef": {"name": ..., "key": ...}}`.
         num_systems: Systems that the script will ask for; 0 if it does not say.
         restart: When it is started again.
         time_limit_seconds: Each job of the script is ended after so long, counted from its start;
@@ -109,6 +115,7 @@ class DriverSpec:
     argv: tuple[str, ...]
     work_dir: str
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    value_from: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     num_systems: int = 0
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     time_limit_seconds: float = 0.0
@@ -139,17 +146,32 @@ class DriverSpec:
             )
         if any("\0" in text for text in (*self.argv, self.work_dir, *chain(*variables))):
             raise UserError("A program, argument or variable contains a zero byte.")
+        self._check_names()
+
+    def _check_names(self) -> None:
         for name in self.environment:
             if not _is_variable(name):
                 raise UserError(
                     f"{name!r} cannot be the name of a variable.",
                     hint="A name has a character or more, and no '='.",
                 )
+        for name in self.value_from:
+            if not _PLAIN_VARIABLE.fullmatch(name):
+                raise UserError(
+                    f"{name!r} cannot be the name of a variable whose value is read.",
+                    hint="A name has letters, digits and '_', and begins with no digit.",
+                )
+            if name in self.environment:
+                raise UserError(
+                    f"Variable {name} has a value, and one that is read. Leave out one."
+                )
 
     def to_json(self) -> str:
         """Return the JSON text of the spec."""
         values = {name: getattr(self, name) for name in _FIELDS}
         values["environment"] = dict(self.environment)
+        if not self.value_from:  # an older appliance does not know it
+            del values["value_from"]
         values["restart"] = {"on": self.restart.on, "limit": self.restart.limit}
         return _ENCODER.encode(values)
 
@@ -167,6 +189,7 @@ class DriverSpec:
         return cls(**{**values, "argv": tuple(values["argv"])}, restart=policy)
 
 
+_PLAIN_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 

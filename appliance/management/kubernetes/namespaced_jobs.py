@@ -94,11 +94,10 @@ class NamespacedJobs:
             api,
             self._state,
             self._clock,
-            kept_seconds=options.kept_seconds,
+            options=options,
             kueue=kueue,
             namespaces=self._namespaces,
             is_home=lambda job: self._home(job) == api.namespace,
-            labels=options.object_labels,
         )
         launcher = KubernetesLauncher(api, options, wsjobs.owner_of, self._clock, exits)
         return _Place(kueue=kueue, wsjobs=wsjobs, launcher=launcher)

@@ -186,6 +186,7 @@ def read_request(resource: Resource) -> Request:
             argv=tuple(driver["command"]),
             work_dir=driver["workingDir"],
             environment=dict(driver.get("environment") or {}),
+            value_from=dict(driver.get("valueFrom") or {}),
             num_systems=int(spec.get("numSystems") or 0),
             restart=RestartPolicy(
                 on=tuple(FailureCategory(each) for each in restart.get("on") or ()),

@@ -8,13 +8,15 @@ the other is in `wsjob_objects`.
 import datetime as dt
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.informer import Informer
 from appliance.cluster.kubernetes.manifests import labels_of
 from appliance.cluster.kubernetes.object_kinds import WSJOB, Resource, is_being_deleted, name_of
+from appliance.cluster.kubernetes.options import KubernetesOptions
+from appliance.cluster.kubernetes.read_variables import check_variables
 from appliance.cluster.kubernetes.workqueue import WorkQueue
 from appliance.core.clock import Clock
 from appliance.core.cluster.access import Action, Principal, Target
@@ -74,11 +76,10 @@ class WsJobs:
         api: The Kubernetes API.
         state: The appliance's database.
         clock: Source of time.
-        kept_seconds: A wsjob that we have made goes so long after its job's end.
+        options: What is known of the cluster.
         kueue: Queues jobs, where a site has it.
         namespaces: Which session is where.
         is_home: Whether a job belongs into this namespace.
-        labels: Labels of all that the appliance makes.
     """
 
     def __init__(
@@ -87,15 +88,14 @@ class WsJobs:
         state: State,
         clock: Clock,
         *,
-        kept_seconds: float,
+        options: KubernetesOptions,
         kueue: Kueue,
         namespaces: SessionNamespaces,
         is_home: Callable[[JobRecord], bool],
-        labels: Mapping[str, str] | None = None,
     ) -> None:
-        self._labels = labels or {}
+        self._options = options
         self._api, self._state, self._clock = api, state, clock
-        self._kept_seconds, self._kueue = kept_seconds, kueue
+        self._kueue = kueue
         self._namespaces, self._is_home = namespaces, is_home
         self._services: JobServices | None = None
         self._stop_pods: Callable[[JobId], None] = lambda _: None
@@ -205,7 +205,9 @@ class WsJobs:
     def _make(self, record: JobRecord) -> Resource:
         driver = _driver_of(self._state, record)
         try:
-            made = self._api.create(WSJOB, objects.new_object(record, driver, self._labels))
+            made = self._api.create(
+                WSJOB, objects.new_object(record, driver, self._options.object_labels)
+            )
         except ApiError as error:
             found = self._api.find(WSJOB, record.id) if error.is_conflict else None
             if found is None:
@@ -234,11 +236,16 @@ class WsJobs:
     def _submit(self, job: JobId, resource: Resource) -> None:
         try:
             request = objects.read_request(resource)
+            check_variables(request.spec, self._options)
         except UserError as error:
             self._let_go(self._shown.refuse(resource, error))
             return
         if not objects.has_finalizer(resource):
-            labels = {**self._labels, **labels_of(job), **objects.tags_of(request.labels)}
+            labels = {
+                **self._options.object_labels,
+                **labels_of(job),
+                **objects.tags_of(request.labels),
+            }
             metadata = {**objects.finalizers(resource, wanted=True), "labels": labels}
             held = self._shown.change(resource, metadata)
             if held is None:
@@ -388,14 +395,14 @@ class WsJobs:
             why_waits=self._kueue.why_waits(record)
             or (wait.reason if wait else services.jobs.pod_waits.get(record.id, "")),
         )
-        if left := self._shown.show(record, resource, wanted, labels=self._labels):
+        if left := self._shown.show(record, resource, wanted, labels=self._options.object_labels):
             self._work.add_after(record.id, left)
         else:
             self._taken.pop(record.id, None)
 
     def _expire(self, job: JobId, resource: Resource, ended_at: dt.datetime | None) -> None:
         """Remove the wsjob of a job that has ended, once it has been kept for long enough."""
-        kept = objects.kept_seconds(resource, self._kept_seconds)
+        kept = objects.kept_seconds(resource, self._options.kept_seconds)
         if kept is None or ended_at is None:
             return
         left = kept - (self._clock.now() - ended_at) / dt.timedelta(seconds=1)

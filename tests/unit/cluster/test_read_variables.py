@@ -1,0 +1,104 @@
+"""Variables of a driver whose values Kubernetes reads: what may be read, and what shows."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from appliance.cluster.kubernetes import manifests
+from appliance.cluster.kubernetes.read_variables import check_variables
+from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.errors import UserError
+from appliance.core.ids import Role
+from appliance.core.pods.pod_options import DriverPodOptions
+from appliance.pods.job_user import JobUser
+from tests.support.kube_jobs import make_gang, make_options
+from workers.driver.script import Script
+
+SECRET = {"secretKeyRef": {"name": "hub", "key": "token"}}
+MAP = {"configMapKeyRef": {"name": "site", "key": "region", "optional": True}}
+FIELD = {"fieldRef": {"fieldPath": "spec.nodeName"}}
+
+
+def driver(argv=("true",), **value_from):
+    return DriverSpec(argv=argv, work_dir="/", value_from=value_from)
+
+
+def pod_of(directory, spec):
+    (pod,) = make_gang(directory, members=((Role.DRIVER, 0),))
+    return replace(pod, options=DriverPodOptions(user_uid=1000, driver=spec.to_json()))
+
+
+@pytest.fixture
+def options(tmp_path):
+    return replace(make_options(tmp_path), driver_secrets=("hub",), driver_config_maps=("site",))
+
+
+def test_what_the_administrator_lists_may_be_read(options):
+    check_variables(driver(A=SECRET, B=MAP, C=FIELD), options)
+    check_variables(driver(), replace(options, driver_secrets=(), driver_config_maps=()))
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (
+            {"secretKeyRef": {"name": "wsc-tls", "key": "tls.key"}},
+            "Secret wsc-tls, and drivers may read hub.",
+        ),
+        ({"configMapKeyRef": {"name": "hub", "key": "a"}}, "ConfigMap hub, and drivers may read"),
+        ({"secretKeyRef": {"name": "site", "key": "a"}}, "Secret site, and drivers may read hub"),
+        ({"fieldRef": {"fieldPath": "metadata.annotations"}}, "fieldRef 'metadata.annotations'"),
+        ({"resourceFieldRef": {"resource": "limits.cpu"}}, "from resourceFieldRef"),
+        ({}, "from 0 places"),
+        ({**SECRET, **MAP}, "from 2 places"),
+    ],
+)
+def test_nothing_else_may(options, source, words):
+    with pytest.raises(UserError, match="Variable A is to be read from") as refused:
+        check_variables(driver(A=source), options)
+    assert words in str(refused.value)
+
+
+def test_by_default_no_secret_may(tmp_path):
+    with pytest.raises(UserError, match="Secret hub, and drivers may read none") as refused:
+        check_variables(driver(A=SECRET), make_options(tmp_path))
+    assert refused.value.hint
+    assert "jobs.driverSecrets" in refused.value.hint
+
+
+@pytest.mark.parametrize("name", ["", "1A", "A-B", "A B", "A=B"])
+def test_names_are_those_that_every_program_can_read(name):
+    with pytest.raises(UserError, match="cannot be the name of a variable whose value is read"):
+        driver(**{name: SECRET})
+
+
+def test_a_variable_has_one_value():
+    with pytest.raises(UserError, match="Variable A has a value, and one that is read"):
+        DriverSpec(argv=("a",), work_dir="/", environment={"A": "1"}, value_from={"A": SECRET})
+
+
+def test_the_spec_keeps_what_is_read_and_says_nothing_of_it_where_there_is_none():
+    spec = driver(A=SECRET, B=FIELD)
+    assert DriverSpec.from_json(spec.to_json()) == spec
+    assert "value_from" not in driver().to_json()
+
+
+def test_the_pod_of_the_driver_has_the_references_apart_from_its_own_variables(tmp_path, options):
+    pod = pod_of(tmp_path, driver(HOME=FIELD, A=SECRET))
+    made = manifests.pod(pod, {}, options, tmp_path / "data" / "gangs")
+    variables = made["spec"]["containers"][0]["env"]
+    assert {"name": "WSC_VALUE_OF_A", "valueFrom": SECRET} in variables
+    assert {"name": "WSC_VALUE_OF_HOME", "valueFrom": FIELD} in variables
+    assert [each["value"] for each in variables if each["name"] == "HOME"] == ["/tmp"]
+
+
+def test_the_script_has_the_values_and_prints_none_of_a_secret(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("WSC_VALUE_OF_CODE", "open-sesame-1001")
+    monkeypatch.setenv("WSC_VALUE_OF_NODE", "node-of-a-rack")
+    spec = driver(
+        ("sh", "-c", "echo $CODE $NODE ${REGION-none}"), CODE=SECRET, NODE=FIELD, REGION=MAP
+    )
+    user = JobUser.of(os.getuid(), os.getgid(), "ada")
+    code = Script(pod_of(tmp_path, spec), spec, user, token="t").run(0)
+    assert (code, capfd.readouterr().out) == (0, "[redacted] node-of-a-rack none\n")
