@@ -192,8 +192,13 @@ class WeightSession:
             self._streams = stack.pop_all()
 
     def start(self, schedule: RunSchedule) -> Loops:
-        """Connect to the sums and return the two loops."""
+        """Connect to the sums and return the two loops.
+
+        Raises:
+            ClusterError: The disk has no room for the run's checkpoints.
+        """
         self._store.require_complete()
+        self._store.snapshots.require_room(schedule)
         if self._plan.sparse:
             self._hold_nonzeros()
         self._packed.make_all()

@@ -8,6 +8,7 @@ The number of snapshots is bounded: a step that would take one too many waits un
 passed the oldest.
 """
 
+import shutil
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,7 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.errors import NotFoundError
+from appliance.core.cluster.run import RunSchedule
+from appliance.core.errors import ClusterError, NotFoundError
 from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.store import StoreServer
 from appliance.streams.stream_topology import STATE_SEGMENT, snapshot_segment
@@ -73,6 +75,26 @@ class Snapshots:
     def num_bytes_copied(self) -> int:
         """Bytes copied since the session began."""
         return self._num_bytes_copied
+
+    def require_room(self, schedule: RunSchedule) -> None:
+        """Check that the copies of a checkpoint have room, before any step is made.
+
+        Only a checkpoint that steps follow is copied.
+
+        Raises:
+            ClusterError: They have none; the message names both numbers.
+        """
+        if not any(number < schedule.num_steps for number in schedule.checkpoint_steps):
+            return
+        self._directory.mkdir(parents=True, exist_ok=True)
+        free_bytes, need_bytes = shutil.disk_usage(self._directory).free, self._layout.num_bytes
+        if need_bytes > free_bytes:
+            raise ClusterError(
+                f"A checkpoint of this run needs {need_bytes:,} bytes in {self._directory} until "
+                f"it is fetched, where {free_bytes:,} are free.",
+                hint="Free some, start the appliance with a data directory that has more, or save "
+                "after the last step alone.",
+            )
 
     def keep(self, number: int) -> None:
         """Take a snapshot of the present state after a step; waits while there are too many.

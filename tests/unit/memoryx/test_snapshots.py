@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from appliance.core.errors import NotFoundError
+from appliance.core.cluster.run import RunSchedule
+from appliance.core.errors import ClusterError, NotFoundError
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.stream_topology import STATE_SEGMENT, snapshot_segment
@@ -100,3 +101,25 @@ def test_a_snapshot_that_is_released_before_it_is_taken_is_not_taken(snapshots):
     snapshots.keep(1)
     with pytest.raises(NotFoundError, match="is not kept"):
         snapshots.locate(1, "w1")
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "is_refused"),
+    [({2}, True), ({2, 5}, True), ({5}, False), ({9}, False), (set(), False)],
+)
+def test_a_run_whose_checkpoints_the_disk_cannot_hold_is_refused_before_its_first_step(
+    served, state, tmp_path, checkpoints, is_refused
+):
+    layout = SlotLayout.of([("w", TensorType((1 << 50,), DType.F32))])
+    schedule = RunSchedule(num_steps=5, output_interval=1, checkpoint_steps=frozenset(checkpoints))
+    snapshots = Snapshots(served, layout, state, tmp_path)
+    if not is_refused:
+        snapshots.require_room(schedule)
+        return
+    with pytest.raises(ClusterError, match=r"needs 4,503,599,627,370,496 bytes in .* are free"):
+        snapshots.require_room(schedule)
+
+
+def test_a_run_whose_checkpoints_have_room_begins(snapshots):
+    schedule = RunSchedule(num_steps=5, output_interval=1, checkpoint_steps=frozenset({2}))
+    snapshots.require_room(schedule)
