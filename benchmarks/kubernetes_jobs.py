@@ -60,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1000, help="wsjobs that are created at once")
     parser.add_argument("--finished", type=int, default=2000, help="wsjobs that are there")
-    parser.add_argument("--small", action="store_true", help="10 and 20 of them")
+    parser.add_argument(
+        "--small", action="store_true", help="10 and 20 of them: too few to judge memory by"
+    )
     options = parser.parse_args(arguments)
     if reason := reason_to_skip():
         print(f"kubernetes_jobs not-measured: {reason}")
@@ -80,18 +82,23 @@ def _measure(directory: Path, num_jobs: int, num_finished: int) -> Iterator[Bar]
         with ThreadPoolExecutor(_NUM_THREADS) as threads:
             list(threads.map(lambda number: _add_finished(api, number), range(num_finished)))
         kubeconfig = _kubeconfig(kube, directory / "config", api.namespace)
-        with _controller(directory / "data", kubeconfig) as controller, _Nodes(api):
+        with (
+            _controller(directory / "data", kubeconfig) as controller,
+            _Nodes(api),
+            _watched(api) as wsjobs,
+        ):
             before = controller.memory_mib()
             start, cpu = time.perf_counter(), controller.cpu_seconds()
             with ThreadPoolExecutor(_NUM_THREADS) as threads:
                 list(threads.map(lambda number: _add(api, f"run-{number}"), range(num_jobs)))
-            while not _are_over(api):
+            while not _are_over(wsjobs, num_jobs + num_finished):
                 controller.note_memory()
                 controller.pause()
             seconds = time.perf_counter() - start
             cpu = controller.cpu_seconds() - cpu
             growth = controller.peak_mib - before
     print(f"{num_jobs:,} wsjobs beside {num_finished:,} finished ones: {seconds:,.1f} s")
+    print(f"load of the machine's {os.cpu_count()} cores at the end: {os.getloadavg()[0]:.1f}")
     print(f"{1000 * cpu / num_jobs:.1f} ms of the controller's processor for each")
     print(f"{before:,.0f} MiB with the finished ones, {growth:,.0f} MiB more at the peak")
     per_second = num_jobs / seconds
@@ -125,20 +132,31 @@ def _add_finished(api: ApiServer, number: int) -> None:
     api.patch(WSJOB, name, {"status": status}, subresource="status")
 
 
-def _are_over(api: ApiServer) -> bool:
+@contextlib.contextmanager
+def _watched(api: ApiServer) -> Iterator[Informer]:
+    """Yield all wsjobs as a watch tells of them: to list thousands is work of the server's own."""
+    informer = Informer(api, WSJOB, "", lambda _: None)
+    informer.start(timeout_seconds=_SYNC_SECONDS)
+    try:
+        yield informer
+    finally:
+        informer.close()
+
+
+def _are_over(watched: Informer, num_wsjobs: int) -> bool:
     """Whether nothing is left to be done for any wsjob.
 
     Raises:
         RuntimeError: One has not succeeded.
     """
-    wsjobs = api.list(WSJOB)[0]
+    wsjobs = watched.all().values()
     for each in wsjobs:
         status = each.get("status") or {}
         if status.get("phase") in ("FAILED", "CANCELLED"):
             raise RuntimeError(
                 f"wsjob {name_of(each)} is {status['phase']}: {status.get('message', '')}"
             )
-    return all(
+    return len(wsjobs) == num_wsjobs and all(
         (each.get("status") or {}).get("phase") == "SUCCEEDED"
         and not each["metadata"].get("finalizers")
         for each in wsjobs
