@@ -47,7 +47,7 @@ class OutputBuffer:
         with self._changed:
             self._changed.wait_for(lambda: self._has_room(num_bytes) or step < self._horizon)
             self._last = step
-            if self._end is None and step >= self._horizon:
+            if self._end is None and step >= self._horizon and not self._is_open_ended:
                 self._steps[step] = values
                 self._num_bytes += num_bytes
             self._changed.notify_all()
@@ -88,10 +88,11 @@ class OutputBuffer:
         return self._horizon
 
     def stop_keeping(self) -> None:
-        """Make room without end: the client fetches nothing more, but the steps go on."""
+        """Drop what is kept and what comes: the client fetches nothing more, the steps go on."""
         with self._changed:
             self._is_open_ended = True
             self._steps.clear()
+            self._num_bytes = 0
             self._changed.notify_all()
 
     def close(self, reason: str) -> None:

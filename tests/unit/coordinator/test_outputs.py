@@ -1,6 +1,7 @@
 """Outputs wait for the client, in bounded room, and make way once it is past them."""
 
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -59,11 +60,16 @@ def test_a_step_that_the_client_is_past_is_dropped_at_once() -> None:
     assert buffer.get(5, "loss", never)[0] == 5
 
 
-def test_a_client_that_fetches_nothing_more_does_not_hold_up_the_steps() -> None:
+def test_a_client_that_fetches_nothing_more_holds_up_no_step_and_takes_no_memory() -> None:
     buffer = OutputBuffer(max_bytes=4)
+    outputs = [values(step) for step in range(100)]
+    buffer.put(0, outputs[0])
     buffer.stop_keeping()
-    for step in range(100):
-        buffer.put(step, values(step))
+    for step, output in enumerate(outputs[1:], start=1):
+        buffer.put(step, output)
+    arrays = [weakref.ref(output["loss"]) for output in outputs]
+    del output, outputs
+    assert [step for step, array in enumerate(arrays) if array() is not None] == []
 
 
 def test_the_end_of_the_run_ends_the_waits() -> None:
