@@ -53,7 +53,7 @@ def complete(program: Path, words: str, begun: str = "") -> list[str]:
 def test_bash_completes_commands_options_and_values(program: Path) -> None:
     assert complete(program, "csctl get", "jo") == ["job", "jobs"]
     assert "--all-states" in complete(program, "csctl get jobs", "--all")
-    assert complete(program, "csctl get jobs -o", "js") == ["json"]
+    assert complete(program, "csctl get jobs -o", "js") == ["json", "jsonpath="]
 
 
 def test_bash_completes_the_names_of_jobs(program: Path, shell: Shell) -> None:

@@ -136,7 +136,10 @@ def test_the_session_has_every_command() -> None:
         for line in _SESSION.read_text().splitlines()
         if line.startswith(_PROMPT)
     ]
-    elsewhere = {("estimate",), ("profile", "job"), ("completion",), ("attach",)}
+    elsewhere = {
+        *(("estimate",), ("profile", "job"), ("completion",), ("attach",)),
+        *(("hold",), ("resume",), ("requeue",)),
+    }
     missing = [
         words
         for words in _leaves(app, ())
