@@ -21,7 +21,6 @@ class Place:
     """Where a command is.
 
     Attributes:
-        module: Its module.
         attribute: Its name there: a function, or several commands as a `typer.Typer`.
         summary: What the list of commands says of it, the first sentence of its own help.
         is_hidden: Whether that list leaves it out.

@@ -21,7 +21,6 @@ def log_text(
 
     Args:
         client: The way to the cluster.
-        job: The job.
         pod: The pod; empty for the job's main one.
         is_followed: Go on until the job has ended.
         tail_lines: Only so many last lines of what is there; None for all.

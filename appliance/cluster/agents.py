@@ -60,8 +60,6 @@ class ExpectedPod:
     """A pod that an earlier management launched.
 
     Attributes:
-        name: Its name.
-        role: Its role.
         node: Where it was placed.
     """
 
@@ -75,7 +73,6 @@ class AgentLauncher:
 
     Args:
         options: See `AgentsOptions`.
-        clock: Source of time.
         on_change: Called, from any thread, when a node has come or gone.
     """
 

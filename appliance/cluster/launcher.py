@@ -18,12 +18,10 @@ class PodExit:
 
     Attributes:
         job: The job it belonged to.
-        pod: Its name.
         role: What it did.
         exit_code: Exit code; 128 plus the number when a signal ended it.
         signal: Number of the signal that ended it; None when it exited by itself.
         detail: Why, beyond the code; may be empty.
-        cause: What ended it.
     """
 
     job: JobId
@@ -87,7 +85,6 @@ class PodsWait:
     """Pods of a job that were launched do not run yet, for a reason that somebody may remove.
 
     Attributes:
-        job: The job.
         reason: Which pods, and why; empty once none waits any more.
     """
 
@@ -162,7 +159,6 @@ class Launcher(Protocol):
         """Start the pods of one job, all or none; a job that was launched is not launched again.
 
         Args:
-            pods: Them.
             request: What submitted the job, written into its work directory for them; empty if none
                 of them reads it, or it is there.
 

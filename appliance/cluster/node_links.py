@@ -13,11 +13,9 @@ class NodeView:
     """A node as it is known.
 
     Attributes:
-        name: Its name.
         address: Where its pods are reached.
         roles: What its pods may be.
         cores: Its CPU cores.
-        memory_bytes: Its memory.
         cpu_percent: How busy its cores are.
         memory_percent: How full its memory is.
     """

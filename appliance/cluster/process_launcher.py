@@ -67,7 +67,6 @@ class PodPrograms:
         """Start the fork server in the background, in a session of its own.
 
         Args:
-            arguments: Its own.
             descriptor: Socket that it inherits.
             log: Takes its standard output and error.
         """

@@ -13,10 +13,6 @@ class TlsSecret:
     It talks to the API server as management does: the modules of the Kubernetes client for single
     kinds take longer to import than all that is done here.
 
-    Args:
-        namespace: Its namespace.
-        name: Its name.
-
     Raises:
         ClusterError: This is neither a pod with a service account nor a machine with a KUBECONFIG;
             also later, if the API server refuses a call.

@@ -47,7 +47,6 @@ class Console:
         """Return the oldest line of a topic; None if there is none in time, or nobody to see it.
 
         Args:
-            topic: The topic.
             timeout_seconds: How long to wait for a line.
             is_wanted: Whether there is still somebody who waits.
         """

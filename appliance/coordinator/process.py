@@ -79,9 +79,7 @@ class Coordinator:
     """One job's coordinator.
 
     Args:
-        spec: The pod.
         compiler: Compiles programs and reads plans.
-        clock: Source of time.
     """
 
     def __init__(self, spec: PodSpec, compiler: Compiler, clock: Clock) -> None:

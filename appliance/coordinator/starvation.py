@@ -70,7 +70,6 @@ class StarvationWatch:
             system: The system's number.
             session: Number of the session that it is in.
             step: Steps that it has completed in the session.
-            readings: Its readings.
             now_seconds: When the heartbeat came, of a clock that never goes back.
         """
         known = self._systems.get(system)

@@ -34,7 +34,6 @@ class Meaning:
     """What an expression is at one place of the program.
 
     Attributes:
-        type: Its type.
         value: Its value; None if it is computed at run time.
         pe: Column and row of a PE that has this code; None in a layout.
     """

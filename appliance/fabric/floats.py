@@ -44,7 +44,6 @@ def round_to_format(value: Fraction, layout: FloatFormat, *, negative: bool) -> 
 
     Args:
         value: What to round; its sign must agree with `negative` unless it is 0.
-        layout: The format.
         negative: Sign of the result, which a zero needs too.
     """
     sign = int(negative) << (layout.exponent_bits + layout.mantissa_bits)

@@ -50,8 +50,6 @@ def load_program(
     """Lower a program and give it to the kernel.
 
     Args:
-        program: The program.
-        kernel: The kernel.
         order: 1 lets tasks take turns downwards.
         num_threads: Bands of rows that the grid is cut into, each for a thread.
         is_checked: Whether accesses beyond an array are found.

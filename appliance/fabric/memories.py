@@ -26,7 +26,6 @@ class Memories:
     """Memories of one program.
 
     Attributes:
-        program: The program.
         kernel: Simulates it.
         handle: The kernel's machine.
         symbols: What the program exports.

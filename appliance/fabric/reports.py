@@ -61,7 +61,6 @@ class _Need:
     Attributes:
         text: In words.
         remedy: Who would have to do what, as the end of a sentence.
-        color: The color.
         on: The PEs of the remedy.
     """
 

@@ -44,7 +44,6 @@ class RestPlace:
     """Where the REST shell is.
 
     Attributes:
-        url: Its URL.
         is_served: Whether it serves, so that with TLS clients' one port leads there too.
     """
 

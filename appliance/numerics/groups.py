@@ -24,7 +24,6 @@ class Group:
         kernel: Called with the operands.
         operands: Names of the values it is called with, in its order.
         results: Names of the values it returns, in its order.
-        types: Their types.
         elementwise: Names of operands and results whose elements meet at the same place only, so
             that a result may be written over an operand.
         memory_of_its_own: Whether no result is ever a view of an operand.

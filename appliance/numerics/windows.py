@@ -56,7 +56,6 @@ def pooling_window(node: Node, x_shape: Sizes, y_shape: Sizes) -> Window:
     """Return the window of a Pool node, channels first.
 
     Args:
-        node: The node.
         x_shape: Shape of what is pooled.
         y_shape: Shape of the second operand: of the gradient, if the node is the gradient.
 

@@ -12,7 +12,6 @@ class ProcessMemory:
     """Resident memory of a process.
 
     Attributes:
-        resident_bytes: All of it.
         anonymous_bytes: Its own: heap and stacks.
         shared_bytes: Pages of shared segments that it has touched.
         peak_bytes: The most that was ever resident.

@@ -211,9 +211,6 @@ class ByName:
     """Stands for a server whose service is added, so that its methods are found by name.
 
     gRPC tells the authority of a call to a method that is registered with its core to nobody.
-
-    Args:
-        server: The server.
     """
 
     def __init__(self, server: grpc.Server) -> None:

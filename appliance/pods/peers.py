@@ -29,7 +29,6 @@ class Peers:
 
     Args:
         spec: The pod, and who runs on which node.
-        clock: Source of time.
     """
 
     def __init__(self, spec: PodSpec, clock: Clock) -> None:

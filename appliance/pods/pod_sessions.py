@@ -57,7 +57,6 @@ class SessionRun:
     Args:
         number: The session's number, from 1.
         session: What the role made of the load request.
-        context: The pod.
     """
 
     def __init__(self, number: int, session: Session, context: PodContext) -> None:
@@ -131,7 +130,6 @@ class SessionServicer(pods_pb2_grpc.PodServicer):
     """Serves `wsc.v1.Pod`: the life of one session after the other.
 
     Args:
-        context: The pod.
         role: Makes sessions.
     """
 

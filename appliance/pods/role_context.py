@@ -87,7 +87,6 @@ class PodContext:
     Attributes:
         spec: Identity and context.
         progress: What the heartbeats tell the coordinator.
-        clock: Source of time.
         report_failure: Tells the coordinator that the pod cannot go on; never raises.
         streams: The pod's end of its streams.
     """

@@ -46,7 +46,6 @@ def run_served_pod(spec: PodSpec, make: Callable[[], ServedPod]) -> int:
     Must run in the main thread, because it takes over SIGTERM.
 
     Args:
-        spec: The pod.
         make: Returns its role.
     """
     configure_logging(as_json=True, fields={"job": spec.job, "pod": spec.name})
@@ -80,7 +79,6 @@ def serve_client(
         options: Of gRPC.
         host: Address to listen at.
         tls_cert: Certificate; None for plain text.
-        tls_key: Its key.
     """
     server = grpc.server(
         ThreadPoolExecutor(num_threads, thread_name_prefix="client"),
@@ -118,7 +116,6 @@ def serve_inside(
     """Return a running server for management and the job's pods, at the pod's Unix socket.
 
     Args:
-        spec: The pod.
         num_threads: Calls that are served at a time.
         add: Adds the services to a server.
     """
@@ -136,8 +133,6 @@ def listen_for_hosts(spec: PodSpec, clock: Clock, stack: contextlib.ExitStack) -
     """Open a port for other nodes, if there are any; return the address of `serve_inside` there.
 
     Args:
-        spec: The pod.
-        clock: Source of time.
         stack: Closes the port.
     """
     target = spec.control_address()
@@ -158,8 +153,6 @@ def register_job(
     """Register a job's address, also with a management that has just restarted.
 
     Args:
-        stub: Management.
-        spec: The pod.
         clock: Times how long to try.
         request: Where client and management reach the pod.
 

@@ -76,9 +76,7 @@ class CoordinatorLink:
     """This pod's side of the `Coordinator` service.
 
     Args:
-        spec: The pod.
         peers: Where the coordinator is.
-        clock: Source of time.
     """
 
     def __init__(self, spec: PodSpec, peers: Peers, clock: Clock) -> None:
@@ -168,7 +166,6 @@ class Heartbeats:
     """The thread that tells the coordinator every so often that this pod lives.
 
     Args:
-        link: The coordinator.
         context: The pod; stopped when the coordinator is gone.
         registration: The coordinator's answer.
     """
@@ -232,7 +229,6 @@ def run_pod(
     Args:
         spec: Identity and context.
         build: Makes the role; runs after registration's channel exists, before the server listens.
-        clock: Source of time.
     """
     configure_logging(as_json=True, fields={"job": spec.job, "pod": spec.name})
     faulthandler.enable()

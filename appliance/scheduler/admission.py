@@ -64,7 +64,6 @@ class Promise:
     """A start that a blocked job can count on: nobody behind it may delay it.
 
     Attributes:
-        job: The job.
         start_seconds: When what it needs is free, if nobody overruns their bound.
         placement: What it would get.
         spare: What is free at that time beside the promise; it shrinks as jobs that last longer
@@ -106,7 +105,6 @@ class CycleState:
     """The working state of one cycle.
 
     Args:
-        snapshot: The cluster.
         queue: The jobs that wait; it is not changed.
     """
 
@@ -369,7 +367,6 @@ def check_feasible(job: PendingJob, snapshot: ClusterSnapshot) -> None:
 
     Args:
         job: The request.
-        snapshot: The cluster.
 
     Raises:
         UnschedulableError: It asks for more than exists, or than its session may ever use; the

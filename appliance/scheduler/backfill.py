@@ -22,7 +22,6 @@ def promise_start(cycle: CycleState, slot: int) -> Promise | None:
     """Return the earliest start that a blocked job can count on.
 
     Args:
-        cycle: The cycle.
         slot: The job.
 
     Returns:

@@ -63,7 +63,6 @@ def would_start(
     """Decide whether a job would start if it were submitted now.
 
     Args:
-        snapshot: The cluster.
         queue: The jobs that wait. It has the hypothetical job meanwhile, so nobody else may use it
             then; afterwards it is as it was.
         job: The hypothetical job.

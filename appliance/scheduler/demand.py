@@ -55,8 +55,6 @@ class NodeRoom:
     """Free capacity of a node.
 
     Attributes:
-        roles: Its roles.
-        memory_bytes: Memory.
         num_cores: CPU cores.
     """
 
@@ -71,9 +69,7 @@ def supply_columns(
     """Return what is there as a row that demands can be held against.
 
     Args:
-        num_systems: Systems.
         groups_at_least: For each `GroupKind`, node groups of that kind or a larger one.
-        rooms: The nodes.
     """
     row = [0] * NUM_COLUMNS
     row[SYSTEMS] = num_systems

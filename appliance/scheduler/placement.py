@@ -53,11 +53,7 @@ class Placement:
 
 
 class Frame:
-    """Bits and indices for the names of a snapshot.
-
-    Args:
-        snapshot: The cluster.
-    """
+    """Bits and indices for the names of a snapshot."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.system_names = [system.name for system in snapshot.systems]

@@ -37,8 +37,6 @@ class PendingJob:
     """A job that waits for resources.
 
     Attributes:
-        id: The job.
-        type: Its type.
         sequence: Order of submission.
         priority: Lower goes first.
         num_systems: Whole systems it needs; 0 for a compile job.
@@ -48,7 +46,6 @@ class PendingJob:
         reserve_systems: Systems to hold from its start for later jobs of its workflow.
         session: Namespace it belongs to.
         user: Who submitted it.
-        workflow: Its workflow.
         program: Hash of its program, or whatever else tells like runs; may be empty.
         submitted_seconds: When it was submitted, on the snapshot's scale of time.
         limit_seconds: After this time it is ended; None sets no limit.

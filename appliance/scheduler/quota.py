@@ -99,7 +99,6 @@ class Rooms:
         """Whether nobody holds a job back and its session may start it, apart from what is free.
 
         Args:
-            job: The job.
             already_held: Systems that its workflow holds for it and that are counted already.
             groups_already_held: The same of node groups.
         """

@@ -116,7 +116,6 @@ class RunHistory:
         Args:
             user: Whose it was.
             program: What it ran.
-            job_type: Its type.
             seconds: Its run time.
             aftermath: How long it went on after its sessions; None if it had none.
         """

@@ -27,13 +27,10 @@ class Grant:
     """What a job holds, from its admission until its last pod is gone.
 
     Attributes:
-        job: The job.
-        type: Its type.
         systems: Names of its systems; empty for a compile job.
         holding: What it holds beyond them.
         priority: Its priority value.
         account: Whom its use is charged to.
-        workflow: Its workflow.
         program: What it runs; empty when that is not known.
         started_seconds: When it was admitted; None when that is not known.
         estimate: How long it will run; None when that is not known.
@@ -118,7 +115,6 @@ class WorkflowReservation:
     """Systems that a workflow keeps between its jobs.
 
     Attributes:
-        workflow: The workflow.
         systems: All systems it keeps, also those that a job of it uses now.
         node_groups: All node groups it keeps.
         account: Whose workflow it is.
@@ -137,7 +133,6 @@ class Maintenance:
     """A time in which nothing may run on a system.
 
     Attributes:
-        system: The system.
         start_seconds: Begin; jobs that may run longer are not placed on it before.
         end_seconds: End, as planned.
     """

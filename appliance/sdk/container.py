@@ -48,7 +48,6 @@ def write_container(
     """Write a program, replacing what the directory holds.
 
     Args:
-        program: The program.
         directory: Where to.
         sources: Text of its source files by name.
         trace_events: Events that a trace of each run keeps; 0 for no trace.

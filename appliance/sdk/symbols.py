@@ -38,7 +38,6 @@ class HostFunction:
     """A function that the host may call.
 
     Attributes:
-        name: Its name.
         id: Its number.
         parameters: Name and type of each argument.
     """

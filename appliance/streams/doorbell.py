@@ -92,7 +92,6 @@ def connect(address: str, *, what: str, timeout_seconds: float, clock: Clock) ->
         address: Path of the socket.
         what: What is there, for the error message.
         timeout_seconds: How long to go on trying.
-        clock: Source of time.
 
     Raises:
         StreamClosedError: Nobody listened in time.

@@ -49,7 +49,6 @@ class StreamEndpoint:
 
     Args:
         spec: The pod, and which pod runs on which node.
-        clock: Source of time.
         on_failure: Told, from any thread, that a stream to another node cannot go on.
     """
 

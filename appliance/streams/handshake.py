@@ -109,7 +109,6 @@ def introduce(
         hello: What to say.
         what: What is served there, for error messages.
         timeout_seconds: How long to wait for the server to listen, and then to answer.
-        clock: Source of time.
 
     Returns:
         The connection, the server's answer and the descriptors that came with it.

@@ -61,7 +61,6 @@ class StoreServer(ClosedOnExit):
     Args:
         address: Path of the Unix socket; listens at once.
         owner: How clients' errors name this end.
-        clock: Source of time.
     """
 
     def __init__(self, address: str, *, owner: str = "", clock: Clock | None = None) -> None:
@@ -298,7 +297,6 @@ def attach_store(
         timeout_seconds: How long `attach` waits for the store to listen and to answer.
         client: How the store's log names this end, as in a pod's name.
         is_read_only: Whether segments are mapped for reading only.
-        clock: Source of time.
     """
     return StoreClient(
         address,

@@ -56,7 +56,6 @@ class Endpoint:
 
     Attributes:
         host: Its address, in figures.
-        port: Its port.
     """
 
     host: str

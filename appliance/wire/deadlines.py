@@ -29,7 +29,6 @@ def answered(
         call: A method of a stub; the server must be able to take it twice.
         request: What to send.
         seconds: How long it may take in all.
-        clock: Source of time.
         options: Further options of the call.
 
     Raises:

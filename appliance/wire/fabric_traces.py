@@ -53,9 +53,6 @@ class Block:
     Attributes:
         offset: First byte of its data in the file.
         num_bytes: Bytes of its data.
-        num_events: Events in it.
-        first_cycle: Cycle of the first.
-        last_cycle: Cycle of the last.
     """
 
     offset: int

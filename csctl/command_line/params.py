@@ -89,11 +89,7 @@ def argument(
 
 
 class EnumChoice(click.Choice[str]):
-    """One of the values of an enumeration.
-
-    Args:
-        enumeration: It.
-    """
+    """One of the values of an enumeration."""
 
     def __init__(self, enumeration: type[StrEnum]) -> None:
         super().__init__([str(member.value) for member in enumeration])

@@ -11,11 +11,7 @@ from protos.csctl.resources_pb2 import Job, JobStatus
 
 
 class FollowedJobError(WscError):
-    """The job that a command followed has ended, and not well.
-
-    Args:
-        job: It.
-    """
+    """The job that a command followed has ended, and not well."""
 
     exit_code = 1
 

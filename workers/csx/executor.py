@@ -27,7 +27,6 @@ class _Layer:
     """One layer step, ready to run.
 
     Attributes:
-        part: What it is.
         program: Its nodes.
         to_copy: Results that may be views of its loads.
     """
@@ -44,7 +43,6 @@ class Executor:
     copied from there into the gradient slot.
 
     Args:
-        part: The wafer part.
         device: Where to compute; None is the processor.
     """
 

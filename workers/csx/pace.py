@@ -14,7 +14,6 @@ class Pace:
 
     Args:
         step_seconds: Wall time that a step shall take; 0 sets no pace.
-        clock: Source of time.
     """
 
     def __init__(self, step_seconds: float, clock: Clock) -> None:

@@ -96,7 +96,6 @@ class SparseValues:
 
         Args:
             row: The row that the slot holds.
-            layer_step: The layer step.
             slot: A slot of the broadcast stream.
             arrived: Its values and patterns, or views of them where they lie.
             sums: The slot of the gradient stream.

@@ -36,7 +36,6 @@ class SystemPlan:
         unpacked_bytes: What is made of each row's packed loads takes beside them.
         sum_bytes: Size of each layer step's sums.
         sum_spans: How each layer step's sums are added up.
-        largest_sum_bytes: The largest of them.
         loads: Tensors of a slot of the broadcast stream, by row.
         sums: Tensors of a slot of the gradient stream, by layer step.
         batch: Tensors of a slot of the batch stream.

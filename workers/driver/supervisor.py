@@ -81,7 +81,6 @@ def supervise(
     """Run a script, again and again if management says so; return its last exit code.
 
     Args:
-        script: The script.
         ended: Tells management how it ended.
         restart_count: How often it was started again before, by pods that were lost.
     """

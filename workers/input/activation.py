@@ -76,11 +76,7 @@ class BatchSession:
 
 
 class ActivationRole:
-    """The role of an `activation` pod.
-
-    Args:
-        context: The pod.
-    """
+    """The role of an `activation` pod."""
 
     def __init__(self, context: PodContext) -> None:
         self._context = context

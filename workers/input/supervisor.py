@@ -33,7 +33,6 @@ class SampleSession:
     """One session of a worker: the batches that it contributes.
 
     Args:
-        context: The pod.
         number: The session's number.
         plan: What the input pods deliver.
         gang: Size of the job.
@@ -101,11 +100,7 @@ def _readings(loading_seconds: float, waiting_seconds: float) -> Mapping[str, fl
 
 
 class WorkerRole:
-    """The role of a `worker` pod.
-
-    Args:
-        context: The pod.
-    """
+    """The role of a `worker` pod."""
 
     def __init__(self, context: PodContext) -> None:
         self._context = context
@@ -159,11 +154,7 @@ class WorkerRole:
 
 
 class CheckpointServicer(pods_pb2_grpc.InputWorkerServicer):
-    """Serves `wsc.v1.InputWorker`.
-
-    Args:
-        role: The worker.
-    """
+    """Serves `wsc.v1.InputWorker`."""
 
     def __init__(self, role: WorkerRole) -> None:
         self._role = role

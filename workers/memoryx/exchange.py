@@ -21,7 +21,6 @@ class Exchange:
     """The messages that a shard sends and reads in a session.
 
     Args:
-        context: The pod.
         number: The session's number.
         shard: What the shard sends and reads.
     """

@@ -52,7 +52,6 @@ class Paging:
 
     Args:
         plan: The session's plan.
-        state: The state.
         packed: Packed copies of loads.
         layer_steps: The layer step of each announcement of a step, in order.
     """

@@ -31,11 +31,7 @@ _RETURNED_BYTES = 1 << 20
 
 
 class WeightRole:
-    """The role of a weight pod; see `appliance.pods.pod_sessions.PodRole`.
-
-    Args:
-        context: The pod.
-    """
+    """The role of a weight pod; see `appliance.pods.pod_sessions.PodRole`."""
 
     def __init__(self, context: PodContext) -> None:
         self._context = context

@@ -112,7 +112,6 @@ class WeightSession:
     """A session of a weight pod; see `appliance.pods.pod_sessions.Session`.
 
     Args:
-        context: The pod.
         number: The session's number.
         shard: The pod's part of a verified plan.
         steps: What the whole plan says.

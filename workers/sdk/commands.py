@@ -30,7 +30,6 @@ class Output:
     a program prints to `err` never stands before what it had printed to `out` until then.
 
     Args:
-        log_path: The log.
         max_bytes: Bytes that are kept for the client, the last ones.
     """
 

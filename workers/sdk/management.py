@@ -27,7 +27,6 @@ class ManagementLink:
     """The pod's side of `wsc.v1.Management`.
 
     Args:
-        spec: The pod.
         clock: Times how long to try.
         target: gRPC target of management's inner service.
         has_client: Whether the job's client has called since this was asked last.

@@ -44,12 +44,7 @@ _CHANNEL_OPTIONS = [
 
 
 class SdkPod:
-    """One SDK job's pod.
-
-    Args:
-        spec: The pod.
-        clock: Source of time.
-    """
+    """One SDK job's pod."""
 
     def __init__(self, spec: PodSpec, clock: Clock) -> None:
         self._spec, self._clock = spec, clock

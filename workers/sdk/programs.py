@@ -46,7 +46,6 @@ class Programs:
     """Starts programs of the job's user.
 
     Args:
-        spec: The pod.
         options: Whose programs they are, and what they may use.
     """
 

@@ -18,7 +18,6 @@ class PlacedSpan:
     """A span of the slots that are added up, and its place in a slot of the sum.
 
     Attributes:
-        span: The span.
         target: Its first byte in the slot of the sum.
     """
 
@@ -62,7 +61,6 @@ class Pending:
     """A sum that lacks its last addition, which can still write it anywhere.
 
     Attributes:
-        left: One slot.
         right: The slot to add to it; None if nothing is left to add.
     """
 

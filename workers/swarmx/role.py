@@ -12,11 +12,7 @@ from workers.swarmx.session import BroadcastReduceSession
 
 
 class BroadcastReduceRole:
-    """The role of a broadcastreduce pod; see `appliance.pods.pod_sessions.PodRole`.
-
-    Args:
-        context: The pod.
-    """
+    """The role of a broadcastreduce pod; see `appliance.pods.pod_sessions.PodRole`."""
 
     def __init__(self, context: PodContext) -> None:
         self._context = context

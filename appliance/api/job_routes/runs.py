@@ -81,7 +81,6 @@ class Run(BaseModel):
         """Return a run.
 
         Args:
-            run: It.
             progress: How far it is.
             is_readable: Whether the caller may see what it executes, and where.
         """

@@ -230,8 +230,6 @@ class ApiServer:
         """Ask for an object's end.
 
         Args:
-            kind: Its kind.
-            name: Its name.
             uid: Leave it alone unless it is this one; empty takes any.
             grace_seconds: Time for a pod to end in order; None for what the pod says.
 

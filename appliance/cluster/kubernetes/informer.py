@@ -38,7 +38,6 @@ class Informer:
     """The copy.
 
     Args:
-        api: The server.
         kind: What to watch.
         selector: Label selector; empty for all.
         on_change: Told of each object that is new, changed or gone (then as it was last seen); in

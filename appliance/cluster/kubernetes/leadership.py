@@ -95,7 +95,6 @@ class Leadership:
         name: The lease's name.
         identity: The candidate's name; no other, and no earlier process, may have it.
         seconds: Length of the lease.
-        clock: Times it.
         on_lost: Called once, in a thread of its own, when the lead is lost; nothing may be done as
             the leader any more.
         is_alone: Whether there are no other candidates, so that a lead that cannot be renewed is

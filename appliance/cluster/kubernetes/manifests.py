@@ -99,7 +99,6 @@ def files_by_member(
     """Return what each pod of a gang finds in its directory: its spec, and files that this names.
 
     Args:
-        pods: The pods.
         files: What `files_of` names, by option.
     """
     moved = {name: Path(SPEC_DIRECTORY) / name for name in files}
@@ -129,7 +128,6 @@ def gang(
     """Return the pods of a gang that is to be launched.
 
     Args:
-        pods: Their specs.
         owner: The job's wsjob.
         options: What is known of the cluster.
         records: Where the records of gangs are.
@@ -270,7 +268,6 @@ def requests_of_role(
     """Return what a pod of a role requests unless its job says more.
 
     Args:
-        role: The role.
         options: What is known of the cluster.
         planned_bytes: Memory that its plan needs, on top of its libraries'.
     """

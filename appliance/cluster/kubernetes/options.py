@@ -66,7 +66,6 @@ class UserVolume:
     """A volume with the users' own files: scripts, data sets, Python environments.
 
     Attributes:
-        name: Its name.
         path: Where users know it, and so where pods have it.
         claim: Name of a PersistentVolumeClaim; empty for NFS.
         nfs_server: NFS server; empty for a claim.
@@ -91,7 +90,6 @@ class SessionNamespace:
     """A namespace of its own for all that the jobs of one session have.
 
     Attributes:
-        namespace: The namespace.
         data_claim: There, the claim of the file system that is management's data volume, too; empty
             for a claim of the same name.
         user_volumes: There, the users' own files; None for the same as elsewhere.
@@ -148,7 +146,6 @@ class KubernetesOptions:
         resources: Requests and limits of pods by role, unless their job says more.
         plan_memory: Whether pods ask for the memory that their plan needs.
         shared_memory: Limit of a pod's /dev/shm unless its memory has a limit, as a quantity.
-        pod_annotations: Annotations of pods.
         scheduler_name: Scheduler of pods; empty for the cluster's own.
         priority_class: PriorityClass of pods; empty for the cluster's own.
         affinity: Affinity of pods, as in a pod's spec.

@@ -71,7 +71,6 @@ class End:
 
     Attributes:
         exit_code: Its container's exit code, or the one that this end comes to.
-        cause: What ended it.
         words: Why, for people; may be empty.
     """
 

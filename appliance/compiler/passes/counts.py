@@ -296,7 +296,6 @@ class _Loss:
 
     Attributes:
         labels: Name of its labels.
-        type: Their type.
         location: Its location, which its reduction shares.
         is_gradient: Whether this is the side of its gradient, which is zero where no label counts.
     """

@@ -40,7 +40,6 @@ def order_updates(graph: Graph, parts: Partition) -> UpdateProgram:
 
     Args:
         graph: The sharded graph; its results say what is committed and what goes out.
-        parts: Its partition.
     """
     return _Orderer(graph, parts).run()
 

@@ -52,7 +52,6 @@ class Monitor:
     """Decides what the client's error monitor hears.
 
     Args:
-        clock: Source of time.
         wait_until_over: Waits until the job is over, at most so many seconds; returns whether it
             is.
     """

@@ -66,7 +66,6 @@ class ArtifactStore:
 
         Args:
             directory: Where it goes.
-            plan_text: The plan.
             program: What it was made from.
             memory: What its pods take of memory, as JSON; empty if unknown.
         """

@@ -82,7 +82,6 @@ class Compilation:
         options: Precision, cluster size.
         artifacts: Where compiled programs are kept.
         console: Takes lines for the user.
-        compiler: The compiler.
         limits: What programs may use of each system's wafer.
         on_failure: Called with the sentence when a program cannot be compiled.
         wait_for_turn: Called with the number of systems before a program is compiled; returns when

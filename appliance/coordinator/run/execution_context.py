@@ -22,7 +22,6 @@ class ExecutionContext:
 
     Attributes:
         spec: The coordinator pod.
-        clock: Source of time.
         artifacts: Compiled programs.
         parse_plan: Reads a plan's text.
         initializer: Computes deferred initial values; None if the user reports no environment.

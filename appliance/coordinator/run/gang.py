@@ -101,7 +101,6 @@ class Gang:
         spec: The coordinator, and which pod runs on which node.
         size: The job's size.
         peers: The ways to pods on other nodes.
-        clock: Source of time.
         fan_out: Children of a SwarmX pod at most.
         stall_seconds: How long the job may not move.
         on_failure: Called, from any thread, when a pod is lost or says that it cannot go on.

@@ -140,7 +140,6 @@ class Session:
 
         Args:
             step: The step, 0-based.
-            tensor: The tensor.
             is_over: Whether the job has ended meanwhile, so that waiting is in vain.
 
         Returns:

@@ -47,7 +47,6 @@ class Checkpoints:
         """Count a tensor that has been fetched.
 
         Args:
-            session: The session.
             step: The step, 1-based.
             num_bytes: Size of the tensor.
         """

@@ -148,7 +148,6 @@ class ListenedTime:
     While it is frozen itself nobody's word arrives, so that time counts for nobody's silence.
 
     Args:
-        clock: Source of time.
         most_seconds: Longest time between two ticks of a process that is not frozen.
     """
 

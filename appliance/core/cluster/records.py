@@ -59,7 +59,6 @@ class NewJob:
     """A job as it is submitted.
 
     Attributes:
-        id: Its id.
         type: Compile or execute.
         session: Namespace it belongs to.
         workflow: Workflow it belongs to.
@@ -113,8 +112,6 @@ class PodPlacement:
     """Alike pods of a gang on one node.
 
     Attributes:
-        node: The node.
-        role: Their role.
         count: How many.
         memory_bytes: Memory of all of them.
         num_cores: CPU cores of all of them.
@@ -239,7 +236,6 @@ class PodRecord:
     """A pod as stored.
 
     Attributes:
-        name: Its name.
         job: The job it belongs to.
         role: What it does.
         index: Number among the job's pods of that role.
@@ -274,7 +270,6 @@ class EventRecord:
     """Something that happened to a job.
 
     Attributes:
-        job: The job.
         at: When.
         reason: One word in camel case, as in `PodFailed`.
         message: One sentence.
@@ -297,7 +292,6 @@ class WorkflowRecord:
     """A workflow as stored.
 
     Attributes:
-        id: Its id.
         session: Namespace it belongs to.
         user: Who opened it.
         reserves_resources: Whether its systems were asked to stay reserved between jobs.
@@ -318,7 +312,6 @@ class Reservation:
     """What a workflow retains between its jobs.
 
     Attributes:
-        workflow: The workflow.
         systems: All systems that it keeps, also those that a job of it uses now.
         node_groups: All node groups that it keeps.
     """

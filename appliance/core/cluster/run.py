@@ -66,7 +66,6 @@ class RunProgress:
     Attributes:
         session: Its number, from 1.
         num_steps: Steps to run.
-        completed_steps: Steps that are complete.
         step_seconds: Wall time of a step, lately; 0 while that is not known.
         at_seconds: When that was, in seconds since the epoch.
     """
@@ -166,7 +165,6 @@ class RunSession:
         number: From 1, in the order in which the job ran them.
         is_training: Whether it changes the weights; else it evaluates.
         num_steps: Steps to run.
-        completed_steps: Steps that are complete.
         step_seconds: Wall time of a step, lately; 0 while that is not known.
         started_at: When it was first heard of.
         ended_at: When it was over; None while it runs, or if its job ended before it.

@@ -46,7 +46,6 @@ class SessionRecord:
     """A session as stored.
 
     Attributes:
-        name: Its name.
         spec: What it may use.
         created_at: When it was created.
         changed_at: When it was last changed.
@@ -65,7 +64,6 @@ class SessionUpdate:
     """A change of a session, as its history shows it.
 
     Attributes:
-        session: The session.
         at: When.
         by: Who asked for it; may be empty.
         message: What changed.

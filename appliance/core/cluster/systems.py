@@ -43,10 +43,8 @@ class Node:
     """One CPU server.
 
     Attributes:
-        name: Its name.
         roles: What its pods may be: `management`, `memory`, `broadcastreduce`, `worker`, ...
         num_cores: CPU cores.
-        memory_bytes: Memory.
     """
 
     name: str
@@ -60,7 +58,6 @@ class NodeGroup:
     """MemoryX nodes that serve one job at a time.
 
     Attributes:
-        name: Its name.
         kind: Its size.
         is_healthy: Whether jobs may be placed on it.
         num_nodes: How many nodes it has.
@@ -146,7 +143,6 @@ class MaintenanceWindow:
 
     Attributes:
         id: Its id; windows that were planned together share it.
-        system: The system.
         starts_at: Begin; jobs that may run longer are not placed on the system before.
         ends_at: End, as planned.
         notes: What is done, for people.

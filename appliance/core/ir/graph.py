@@ -113,7 +113,6 @@ class Argument:
 
     Attributes:
         name: Name of the value.
-        type: Its type.
         resource_name: For state, the client's name, as in `state.model.fc1.weight`.
         aliased_result: For state, index of the result that is its new value; None if never written.
         input_name: For a batch tensor, the client's name, as in `input_0`.

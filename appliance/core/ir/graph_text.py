@@ -145,7 +145,6 @@ def print_node(node: Node, locations: LocationCodec | None = None) -> str:
     """Return a node as one line.
 
     Args:
-        node: The node.
         locations: Prints where the node comes from; None leaves that out.
     """
     types = "; ".join(map(str, node.types)) or "none"

@@ -391,7 +391,6 @@ def check_node(node: Node, operand_types: Sequence[TensorType]) -> str:
 
     Args:
         node: A node in normal form, its shapes those of the global batch.
-        operand_types: Types of its operands.
 
     Returns:
         What is wrong, as a clause to follow the node's name; empty if nothing is.

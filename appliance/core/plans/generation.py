@@ -53,7 +53,6 @@ class Generation:
     """Where the loop over the positions of one batch stands.
 
     Attributes:
-        rules: The rules.
         tokens: The tokens so far, shape (rows, positions, width).
         stop: For each row its stop sequences, without padding.
         first: Position of each row's first generated token; the number of positions for none.
@@ -89,7 +88,6 @@ def begin(rules: LoopRules, tokens: Tokens, stop: Tokens) -> Generation:
     """Return the state before the first pass.
 
     Args:
-        rules: The rules.
         tokens: The batch, shape (rows, positions, width).
         stop: Stop sequences of each row, shape (rows, sequences, length); padded at the end with
             start tokens, whole sequences included.

@@ -42,7 +42,6 @@ def print_plan(plan: Plan, *, with_locations: bool = True) -> str:
     """Return a plan as text.
 
     Args:
-        plan: The plan.
         with_locations: Whether nodes say where in the user's code they come from.
     """
     locations = LocationCodec() if with_locations else None

@@ -104,7 +104,6 @@ class JobLine:
 
     Attributes:
         sequence: Order of submission.
-        id: Its id.
         type: Kind of job.
         session: Namespace it belongs to.
         workflow: Workflow it belongs to.

@@ -70,7 +70,6 @@ class UsageLine:
         num_succeeded: Those that ended in it with success.
         num_failed: Those that failed in it.
         num_cancelled: Those that were cancelled in it.
-        system_seconds: System time.
     """
 
     keys: tuple[str, ...]

@@ -74,7 +74,6 @@ class Encoded:
     """The sizes of a tensor in the encoding that takes the fewest bytes.
 
     Attributes:
-        encoding: Which one that is.
         num_values: Values that are written: those not masked out, or all of them if dense.
         value_bytes: Bytes of the values.
         pattern_bytes: Bytes of the pattern; 0 if dense.

@@ -19,7 +19,6 @@ class Pattern:
     """The places of a matrix that are not masked out, in row-major order.
 
     Attributes:
-        shape: Of the matrix.
         offsets: Where the values of each row begin, and the end; int64 (rows + 1,).
         columns: Column of each value, ascending within a row; `MatrixShape.column_type` (values,).
     """
@@ -34,7 +33,6 @@ class Pattern:
 
         Args:
             mask: True where a value is kept; as many elements as the matrix has.
-            shape: Of the matrix.
         """
         rows = mask.reshape(shape.rows, shape.columns)
         counts = np.count_nonzero(rows, axis=1)
@@ -79,7 +77,6 @@ def unpack(packed: Bytes, shape: MatrixShape, encoding: Encoding, num_values: in
 
     Args:
         packed: As `Pattern.pack` returns them, of the size that `pattern_bytes` says.
-        shape: Of the matrix.
         encoding: How they are written.
         num_values: Places of the pattern.
 

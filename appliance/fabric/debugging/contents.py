@@ -44,7 +44,6 @@ def contents(variable: Variable, where: tuple[slice | int, ...], read: Read, hal
     """Return what a variable holds, or some elements of it.
 
     Args:
-        variable: The variable.
         where: Elements; empty for all.
         read: Reads the PE's memory.
         half: The program's 16-bit float format.

@@ -30,7 +30,6 @@ class CodeLines:
     """The lines of a program.
 
     Attributes:
-        program: The program.
         classes: Its code classes as lowered.
     """
 

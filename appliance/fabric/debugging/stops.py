@@ -30,9 +30,7 @@ class Stops:
     """Where a loaded program stops.
 
     Attributes:
-        program: The program.
         loaded: As the kernel holds it.
-        kernel: The kernel.
     """
 
     program: Program

@@ -27,7 +27,6 @@ class ClassContext:
     """What the functions of one code class share while they are lowered.
 
     Attributes:
-        source: The class.
         architecture: `wse2` or `wse3`.
         fp16_format: `f16`, `bf16` or `cb16`.
         start_cycles: Start of a DSD operation whose descriptors are in DSRs.

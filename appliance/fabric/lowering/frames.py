@@ -52,7 +52,6 @@ class Window:
 
     Attributes:
         first: Slot of register 0.
-        num_registers: Its registers.
         return_slot: Slot of the return address, after the registers.
         is_recursive: Whether it can be entered again before it returns.
     """

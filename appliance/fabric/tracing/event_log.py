@@ -20,7 +20,6 @@ def log_lines(
     """Yield the events as lines.
 
     Args:
-        trace: The trace.
         pes: Whose events; empty for all.
         color: Only wavelets of this color; None for all, and what PEs do.
     """

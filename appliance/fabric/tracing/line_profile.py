@@ -26,7 +26,6 @@ class LineCost:
 
     Attributes:
         text: The line.
-        function: Its function.
         runs: How often a task began there, or an operation.
         scalar: Cycles of a task's code but for its operations.
         vector: Cycles of operations over memory.
@@ -50,7 +49,6 @@ def profile(trace: Trace, *, pes: tuple[int, ...] = ()) -> dict[Place, LineCost]
     """Return what each line took, the most cycles first.
 
     Args:
-        trace: The trace.
         pes: On which PEs; empty for all.
     """
     worked = trace.events[trace.events["kind"] >= TraceKind.TASK]

@@ -36,7 +36,6 @@ def packed_memory(
     """Return the variables of PEs in the form of a trace's header.
 
     Args:
-        program: The program.
         symbols: What `symbols_of` says of it.
         read: The memory of a PE, by its number and its class.
     """

@@ -21,7 +21,6 @@ def chrome_trace(trace: Trace, *, pes: tuple[int, ...] = ()) -> dict[str, Any]:
     """Return a trace for Perfetto.
 
     Args:
-        trace: The trace.
         pes: Whose tasks and operations are written; empty for the first 400 that do anything.
     """
     tasks = trace.events[trace.events["kind"] >= TraceKind.TASK]

@@ -38,7 +38,6 @@ class PictureRequest:
     """What a picture is to show.
 
     Attributes:
-        cycle: The cycle.
         color: The color whose routes and wavelets are shown; None for all.
         heat: What the heat map tells.
         span: Cycles up to this one that it tells of; 0 for the whole trace.

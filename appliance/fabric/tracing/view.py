@@ -173,7 +173,6 @@ class Line:
     """Where an instruction stands.
 
     Attributes:
-        function: Its function.
         place: File and line, empty if they are not known.
         text: The line.
     """

@@ -109,10 +109,8 @@ class Scope:
     """Where a value stands.
 
     Attributes:
-        program: The program.
         counts: How many there are of what an index points at.
         source: The code class, in one.
-        function: The function, in one.
     """
 
     program: Program

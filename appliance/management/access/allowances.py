@@ -37,7 +37,6 @@ class Allowances:
     """Counts open calls; safe in threads.
 
     Args:
-        clock: Source of time.
         table: How much of each cost there is.
     """
 
@@ -117,7 +116,6 @@ class Hold:
     Args:
         allowances: Where.
         caller: Whose.
-        cost: Which.
         is_stranger: Whether the caller has proved nothing.
     """
 

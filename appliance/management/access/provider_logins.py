@@ -28,7 +28,6 @@ class GroupRole:
 
     Attributes:
         group: Its name, as the claim has it.
-        role: Their role.
         sessions: Sessions that they administer; of meaning for session administrators alone.
     """
 

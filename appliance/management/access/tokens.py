@@ -63,7 +63,6 @@ class Tokens:
 
         Args:
             user: Name of an account.
-            label: What it is for.
             seconds: Its life; None for no end.
 
         Raises:

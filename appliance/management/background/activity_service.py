@@ -50,7 +50,6 @@ class AccountUse:
 
     Attributes:
         user: The user's name, or number if they have none.
-        session: The session.
         system_seconds: System time, halved with every half-life since.
         share: Of what everybody had.
     """

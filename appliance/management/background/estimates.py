@@ -28,7 +28,6 @@ class EstimateLimits:
     Attributes:
         num_processes: Questions that are thought about at a time; the others wait.
         memory_bytes: Address space of each.
-        seconds: Time of each.
     """
 
     num_processes: int = 2

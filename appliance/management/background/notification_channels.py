@@ -61,7 +61,6 @@ class MailServer:
 
     Attributes:
         host: Its name.
-        port: Its port.
         sender: Address that mail comes from.
         user: Whom to log in as; empty for nobody.
         password_file: File with the password, read at each delivery so that it can be changed.

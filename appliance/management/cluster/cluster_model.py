@@ -24,7 +24,6 @@ class ClusterFacts:
     Attributes:
         description: Systems with their states, nodes, node groups, memory of pods.
         windows: Times in which systems are away; past ones too.
-        sessions: All sessions.
         reservations: What workflows keep between their jobs.
         missing_roles: Roles that no node has, without which nothing can be started.
         may_grow: Whether nodes join by themselves.

@@ -38,9 +38,7 @@ def job_topology(
     """Return where a job's pods are, and how they reach its systems.
 
     Args:
-        job: The job.
         pods: Its pods, as last reported.
-        systems: All systems.
     """
     blocks = {system.name: system.block for system in systems}
     held = {blocks.get(name, "") for name in job.systems}

@@ -29,7 +29,6 @@ class NodeListener:
         socket: Path of the Unix socket at which the service itself listens.
         servicer: The service.
         tokens: What nodes prove themselves with.
-        clock: Source of time.
 
     Raises:
         ClusterError: This node cannot listen there.

@@ -26,7 +26,6 @@ class NodePool:
         runtime_root: Its directory for sockets.
         identity: File with the identity for encrypted streams; None for plain ones.
         grace_seconds: How long a node may be away before its pods count as lost.
-        clock: Source of time.
     """
 
     def __init__(

@@ -27,7 +27,6 @@ class SessionView:
     """A session and how busy it is.
 
     Attributes:
-        session: The session.
         num_running: Jobs that hold resources.
         num_queued: Jobs that wait.
         systems: Names of the systems that its jobs hold.

@@ -66,7 +66,6 @@ class ArtifactDirectories:
         Called by one thread, within the batch that stores the job.
 
         Args:
-            new: The job.
             written_at: See `written_at`.
 
         Raises:

@@ -104,7 +104,6 @@ class DriverRestarts:
         """Decide whether a driver whose pod has ended is restarted, and record it.
 
         Args:
-            driver: The driver.
             end: How its pod ended.
 
         Returns:
@@ -126,7 +125,6 @@ class DriverRestarts:
         No client will end these jobs, and a script that is started again may need what they hold.
 
         Args:
-            driver: The driver.
             how: Why the script, or its pod, has ended.
         """
         message = f"The script of {driver.id}, which submitted it, has ended: {how}"

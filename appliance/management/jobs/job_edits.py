@@ -48,7 +48,6 @@ class JobEdits:
 
     Args:
         state: The appliance's database.
-        jobs: The jobs.
         mailbox: Leads to the reconciler, which serves jobs by their priorities.
     """
 
@@ -89,7 +88,6 @@ class JobEdits:
         """Hold a waiting job: it keeps its place but does not start.
 
         Args:
-            job: The job.
             by: Who holds it.
             stops: Whether a driver that runs is stopped first, with its script's jobs.
 
@@ -136,7 +134,6 @@ class JobEdits:
         """Hold a job, whoever holds it already; one that runs is stopped and queued again.
 
         Args:
-            job: The job.
             by: What holds it, as its users are to read it.
             why: Why, if that says more.
 

@@ -38,7 +38,6 @@ class JobLists:
         """Return what a job has reported of its training, by the name of the series.
 
         Args:
-            job: The job.
             names: Only these series; none means all.
             after: Only points after this number.
         """

@@ -221,7 +221,6 @@ class JobService:
         """Cancel a job from outside its client; with a driver, the jobs of its script too.
 
         Args:
-            job: The job.
             why: By whom and how, for people; `cancelled_by` says it for most.
 
         Raises:
@@ -244,7 +243,6 @@ class JobService:
         """Store where a compile job left its artifacts; the job is then done.
 
         Args:
-            job: The job.
             artifact_dir: What its coordinator has answered; empty if the caller does not say.
 
         Raises:
@@ -302,7 +300,6 @@ class JobService:
         """Take note that a job's coordinator listens; raises `NotFoundError`.
 
         Args:
-            job: The job.
             address: host:port at which it listens.
             committed: Resolved after the commit; None if nobody waits.
         """
@@ -344,7 +341,6 @@ class JobService:
         """Queue a compile job after a cache miss, for the resources to compile.
 
         Args:
-            job: The job.
             num_systems: Systems that its program is for; if its workflow reserves, and keeps
                 nothing yet, that begins with them.
             is_cached: Whether the look was not in vain; then nothing is queued.

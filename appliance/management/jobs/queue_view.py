@@ -36,7 +36,6 @@ class QueueEntry:
     """A waiting job's place.
 
     Attributes:
-        job: The job.
         position: Waiting jobs of its type that are served before it, plus 1.
         kind: Why it waits, in one word.
         reason: Why, in a sentence without the expected start.
@@ -65,7 +64,6 @@ class QueuePage:
     """Some of the waiting jobs, in the order in which they are served.
 
     Attributes:
-        entries: Them.
         total: How many wait altogether.
         as_of: When the cycle ran that all this rests on; None before the first.
         stopped: Why nothing is started; empty if jobs are.

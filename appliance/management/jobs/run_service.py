@@ -163,7 +163,6 @@ def choose(name: str, found: Sequence[RunLine], asker: User) -> RunLine:
     """Return which of some runs of one name is meant; see `RunService.resolve`.
 
     Args:
-        name: The name.
         found: The runs, newest first; at least one.
         asker: Who has written the name.
     """

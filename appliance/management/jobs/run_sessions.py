@@ -87,7 +87,6 @@ class RunSessions:
         """Return the profile of one step of a session's program, in which all times are simulated.
 
         Args:
-            job: The job.
             number: The session; None for the last one that has a profile.
 
         Raises:
@@ -103,7 +102,6 @@ class RunSessions:
         """Return where the layer steps of a session lie on the wafer, a `WaferPicture` as JSON.
 
         Args:
-            job: The job.
             number: The session; None for the last one that has a picture.
 
         Raises:

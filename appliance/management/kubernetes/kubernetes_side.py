@@ -117,7 +117,6 @@ class KubernetesSide:
     Args:
         candidacy: Knows the cluster; leads.
         state: The appliance's database.
-        clock: Source of time.
     """
 
     def __init__(self, candidacy: Candidacy, state: State, clock: Clock) -> None:

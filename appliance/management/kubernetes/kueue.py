@@ -29,7 +29,6 @@ class Kueue:
     Args:
         api: The Kubernetes API.
         options: Whether Kueue is used, and its default queue.
-        clock: Source of time.
 
     Raises:
         ClusterError: Kueue is to be used, and the server does not know its kinds.
@@ -73,8 +72,6 @@ class Kueue:
         """Do what is missing for a job that has not ended.
 
         Args:
-            job: The job.
-            wsjob: Its wsjob.
             edits: Changes jobs.
             is_active: Whether its wsjob lets it run.
 

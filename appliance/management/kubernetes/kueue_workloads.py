@@ -88,7 +88,6 @@ def new_workload(
     """Return the Workload of a job.
 
     Args:
-        job: The job.
         owner: Reference to its wsjob.
         queue: Its LocalQueue.
         options: What is known of the cluster.

@@ -34,7 +34,6 @@ class _Place:
 
     Attributes:
         kueue: Its Workloads.
-        wsjobs: Its wsjobs.
         launcher: Its pods.
     """
 
@@ -55,7 +54,6 @@ class NamespacedJobs:
         api: Management's own namespace.
         options: What is known of the cluster.
         state: The appliance's database.
-        clock: Source of time.
 
     Raises:
         UserError: Two sessions have one namespace.

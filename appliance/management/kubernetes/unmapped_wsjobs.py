@@ -31,7 +31,6 @@ class UnmappedWsJobs:
     Args:
         api: Management's own namespace.
         options: Which others are ours.
-        clock: Source of time.
         grace_seconds: A wsjob that has no status by then is nobody's.
     """
 

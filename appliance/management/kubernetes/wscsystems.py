@@ -33,7 +33,6 @@ class WscSystems:
         api: The Kubernetes API.
         inventory: Which systems there are, and who holds them.
         systems: Changes them.
-        clock: Source of time.
         labels: Labels of all that the appliance makes.
     """
 

@@ -138,7 +138,6 @@ def new_object(
     """Return the wsjob of a job that did not come from one.
 
     Args:
-        job: The job.
         driver: What a driver runs. Its environment is not shown: it may hold secrets.
         labels: Labels of all that the appliance makes.
     """
@@ -213,7 +212,6 @@ def status_of(
     """Return the status of a job's wsjob.
 
     Args:
-        job: The job.
         resource: The wsjob as it is.
         now: Wall time.
         dashboard: Address of the job's page.
@@ -303,7 +301,6 @@ def label_changes(
     """Return what is to be merged into a wsjob's labels, so that they show the job's tags.
 
     Args:
-        job: The job.
         resource: The wsjob as it is.
         labels: Labels of all that the appliance makes.
     """
@@ -322,7 +319,6 @@ def metadata_changes(
     """Return what is to be merged into a wsjob's metadata: labels, and the finalizer while it runs.
 
     Args:
-        job: The job.
         resource: The wsjob as it is.
         labels: Labels of all that the appliance makes.
     """

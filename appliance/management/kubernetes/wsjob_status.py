@@ -24,7 +24,6 @@ class WsJobStatus:
 
     Args:
         api: The Kubernetes API.
-        clock: Source of time.
         take: Takes note of a wsjob as it is after a change.
     """
 
@@ -59,7 +58,6 @@ class WsJobStatus:
         """Let an object show its job: one request for the status, and one for the rest.
 
         Args:
-            job: The job.
             resource: The wsjob as it is.
             wanted: Its status.
             labels: Labels of all that the appliance makes.

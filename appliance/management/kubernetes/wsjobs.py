@@ -75,7 +75,6 @@ class WsJobs:
     Args:
         api: The Kubernetes API.
         state: The appliance's database.
-        clock: Source of time.
         options: What is known of the cluster.
         kueue: Queues jobs, where a site has it.
         namespaces: Which session is where.

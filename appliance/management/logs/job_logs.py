@@ -72,7 +72,6 @@ class LogService:
         """Return one log of a job, which need not exist yet if it is that of the main pod.
 
         Args:
-            job: The job.
             pod: Name of a pod, or the end of it; empty for the main pod: a driver's script, or the
                 coordinator.
 

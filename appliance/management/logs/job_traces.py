@@ -59,7 +59,6 @@ def spans_of(
     """Yield the span of a job that has ended, then those of the phases it went through.
 
     Args:
-        job: The job.
         events: What happened to it, oldest first.
         own: Its place in a trace.
         parent: That of what submitted it; may be empty.

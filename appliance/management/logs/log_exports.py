@@ -89,7 +89,6 @@ class Export:
     """An export as stored.
 
     Attributes:
-        id: Its id.
         job: Whose logs.
         status: How far it is.
         detail: What was gathered, or why not.
@@ -198,7 +197,6 @@ class LogExports:
         """Return one page of an archive.
 
         Args:
-            export_id: The export.
             token: From the page before; empty for the first.
 
         Raises:

@@ -66,7 +66,6 @@ class JobLogs:
     """The logs of one job on disk.
 
     Attributes:
-        job: The job.
         files: Them; none if the job was never started.
         num_bytes: What they take of the disk.
         written_at: When one of them was last written to, in seconds since 1970; or when the job's
@@ -208,7 +207,6 @@ def expendable(
     """Yield the logs of ended jobs that are to be removed, each with the reason.
 
     Args:
-        found: The logs.
         limits: By which they are judged.
         now: The time, in seconds since 1970.
     """

@@ -51,8 +51,6 @@ class PlacedSetting:
     Attributes:
         group: Name of the field that holds its dataclass; empty for the root.
         name: Its own name; no two of a tree are alike.
-        type: Its type.
-        default: Its default.
         about: What a command line has to know.
     """
 

@@ -75,7 +75,6 @@ class FarCoordinators:
         addresses: Where they are.
         runtime_root: Where sockets may be made.
         options_of: Returns how the nodes of a job speak to each other.
-        clock: Source of time.
     """
 
     def __init__(

@@ -54,7 +54,6 @@ def open_inner_listener(
         port: Where; 0 for any free port.
         target: gRPC target of the inner service.
         keys: What pods prove themselves with.
-        clock: Source of time.
 
     Raises:
         ClusterError: This node cannot listen there.

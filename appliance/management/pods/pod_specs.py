@@ -49,7 +49,6 @@ class PodEnvironment:
         public_host: Name by which clients reach them.
         driver_tokens: Makes the tokens by which the scripts of drivers are known.
         tls_cert: Certificate for coordinators; None for plain text.
-        tls_key: Its key.
         cluster_systems: Systems that exist; a compile for more is refused.
         num_cores: CPU cores to share out.
         node_cores: CPU cores of each node, where there are several.
@@ -96,7 +95,6 @@ def plan_pods(
     """Return the pods of a job, coordinator first.
 
     Args:
-        job: The job.
         runtime_dir: Its directory for sockets.
         pod_environment: What pods need to know of the appliance.
         nodes: Node of each pod by member name; empty if there is only one.
@@ -142,7 +140,6 @@ class _Common:
     """What all pods of a job have in common.
 
     Attributes:
-        job: The job.
         pod_environment: What pods need to know of the appliance.
         options: What every pod is told, by field.
         request_path: File with the client's serialised request.
@@ -166,7 +163,6 @@ def _common(
     """Return the options common to all pods of a job.
 
     Args:
-        job: The job.
         pod_environment: What pods need to know of the appliance.
         is_spread: Whether they are on several nodes.
         is_traced: Whether they are traced.
@@ -248,7 +244,6 @@ class _Share:
     """What a pod may use of its node.
 
     Attributes:
-        num_threads: Threads.
         num_alike: Pods of its role that the job has on that node, itself among them.
     """
 

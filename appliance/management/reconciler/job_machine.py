@@ -51,9 +51,6 @@ class JobState:
     """What decides about a job's next step.
 
     Attributes:
-        job: The job.
-        type: Its type.
-        phase: Its phase.
         verdict: How it will end; None while it goes on.
         is_coordinator_ready: Whether the coordinator listened before the launch was confirmed.
         is_finalized: Whether the client has what a compile job was for.

@@ -81,7 +81,6 @@ class Mailbox:
         """Hold a waiting job in somebody's name; an empty name releases it.
 
         Args:
-            job: The job.
             by: Who holds it.
             stops: Whether a job that runs is stopped and queued again; else it is refused.
             why: Why, for the users of a job that is stopped.

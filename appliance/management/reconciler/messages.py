@@ -55,7 +55,6 @@ class Arrived:
     """A new job that is not committed yet.
 
     Attributes:
-        job: Its id.
         store: Writes it down, with all that belongs to it; returns another job, which is stored
             already, if that is the one that was wanted.
         committed: Gets the record.

@@ -130,7 +130,6 @@ class DatabaseOutage:
     pods go on, as this process holds what holds them.
 
     Args:
-        database: The database.
         watch: Tells the callers.
         waiting: What is posted for the reconciler.
         is_closing: Ends the wait.

@@ -55,8 +55,6 @@ def lost_pod_verdict(  # noqa: PLR0917 - how a pod ended, from the start of the 
     """Return how a job ends of which a pod was lost; concluded, so that a report may replace it.
 
     Args:
-        job: The job.
-        pod: Its pod.
         role: The pod's role.
         exit_code: How the pod ended. Some codes say that the pod was well and its coordinator lost.
         reason: The same in words.

@@ -59,7 +59,6 @@ class World:
         launching: Launches and stops pods.
         plan_pods: Says which pods a job consists of.
         state: The appliance's database.
-        clock: Source of time.
         mailbox: Where everybody reads what was found.
         watch: Told of jobs whose place in the queue has changed.
         listener: What others decide or want to know.

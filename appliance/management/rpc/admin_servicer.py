@@ -34,8 +34,6 @@ class AdminServicer(csadm_pb2_grpc.CsAdmV1Servicer):
     """Sessions, systems, maintenance and users.
 
     Args:
-        sessions: All sessions.
-        systems: All systems.
         access: All users.
         clock: Tells which maintenance is over.
     """

@@ -266,7 +266,6 @@ def cancel_answer(job: JobId, phase: Phase) -> str:
     """Return the message for the user who cancelled a job.
 
     Args:
-        job: The job.
         phase: Where it stands after some seconds.
 
     Raises:

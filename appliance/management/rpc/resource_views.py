@@ -44,8 +44,6 @@ class ResourceViews:
 
     Args:
         state: The appliance's database; gives the time for ages.
-        jobs: The jobs.
-        lists: Lists of them.
         inventory: Systems and nodes.
         sessions: The namespaces that there are.
         machine: What each system simulates.

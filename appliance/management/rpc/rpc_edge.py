@@ -87,9 +87,6 @@ class _MethodsByName:
     What the stubs do beside that, to register every method with gRPC's core, is left out: for each
     call the asynchronous server then waits anew for a task of every method, some eighty here, which
     was a third of what a call cost the event loop.
-
-    Args:
-        server: The server.
     """
 
     def __init__(self, server: grpc.aio.Server) -> None:

@@ -138,7 +138,6 @@ def make_backup(
         url: Database; empty for the file in the data directory.
         target: The backup; readable by its owner alone, and there only once it is whole.
         has_keys: Whether keys and certificates are to be in it.
-        now: The time.
 
     Raises:
         UserError: There is such a file already, or no appliance to make a backup of.

@@ -28,7 +28,6 @@ class DiskSpace:
     """What a disk has.
 
     Attributes:
-        total_bytes: All of it.
         free_bytes: What we may still write.
         free_files: How many files may still be made; None where the file system sets no limit.
     """

@@ -44,7 +44,6 @@ class InstanceState:
         rest_url: URL of the REST shell.
         config_path: The client's configuration file.
         runtime_root: Where its sockets are.
-        num_systems: Its systems.
         started: When its process began, in clock ticks since the machine did, as its id may be
             another's once it has ended; 0 of an earlier version.
         join_address: host:port at which agents of nodes join; empty if all runs on one machine.

@@ -28,7 +28,6 @@ class Ports:
 
     Attributes:
         port: For clients; 0 stands for any free one, here and below.
-        rest_port: For REST.
         inner_port: For pods on other nodes.
         node_port: For agents.
     """

@@ -48,8 +48,6 @@ class State:
         """Return the repositories over a database.
 
         Args:
-            database: It.
-            clock: Source of time.
             lease_clock: What leases go by, see `lease_clock`; None for `clock`.
         """
         return cls(

@@ -85,7 +85,6 @@ def channels_last(kernel: Kernel, operands: Sequence[bool], results: Sequence[bo
     Args:
         kernel: The channels-first kernel.
         operands: Which operands are activations.
-        results: Which results are.
     """
 
     def call(*given: torch.Tensor) -> Values:

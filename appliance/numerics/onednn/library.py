@@ -140,7 +140,6 @@ class Library:
         """Return a primitive ready to run.
 
         Args:
-            description: What it is.
             layouts: How its arguments lie, by their numbers.
 
         Raises:

@@ -36,7 +36,6 @@ def narrow_group(group: Group, types: Mapping[str, TensorType]) -> Group:
     """Return the group of a single node with a kernel that takes bfloat16 tensors, too.
 
     Args:
-        group: The group.
         types: Type of every value; what it does not know is no bfloat16.
     """
     (node,) = group.nodes

@@ -26,7 +26,6 @@ class Task:
     """A node with what a program knows about it.
 
     Attributes:
-        kernel: Its kernel.
         operands: Names of the values the kernel is called with.
         results: Names of its results.
         dead: Names of the values to delete afterwards.
@@ -98,7 +97,6 @@ def compute_pooled(task: Task, types: Mapping[str, TensorType], pool: TensorPool
     Results that may be views of an operand are left as they are, unless they had to be copied.
 
     Args:
-        task: The task.
         types: Type of every value.
         pool: The memory.
     """

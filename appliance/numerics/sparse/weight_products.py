@@ -58,7 +58,6 @@ def sparse_group(
     """Return the group of a node that reads a weight's non-zeros, or gives its gradient there.
 
     Args:
-        node: The node.
         types: Type of every value.
         sparse: Weights that come as non-zeros.
         gradients: Results that are wanted at a pattern, and the weight that has it.

@@ -16,7 +16,6 @@ class Profile:
 
     Args:
         free: What is free now, one number per column of demand.
-        now_seconds: The time now.
     """
 
     def __init__(self, free: NDArray[np.int64], now_seconds: float) -> None:
@@ -28,7 +27,6 @@ class Profile:
         """Add amounts from a time on.
 
         Args:
-            at_seconds: The time.
             amounts: What becomes free.
             cause: The job that gives it back.
         """
@@ -41,7 +39,6 @@ class Profile:
         """Find the earliest time at which a job fits, and take what it needs.
 
         Args:
-            job: The job.
             demand: What it needs.
             seconds: For how long.
 

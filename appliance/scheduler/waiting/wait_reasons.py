@@ -54,7 +54,6 @@ class Wait:
     """The job stays in the queue.
 
     Attributes:
-        job: The job.
         reason: Why, in the words users know, with the expected start.
         status: The same without the expected start, for those who are shown that beside it.
         position: Jobs of its type (execute, compile or driver) served before it; 0 for the first.

@@ -100,7 +100,6 @@ def input_array_to_u32(np_arr: HostArray, sentinel: int | None, fast_dim_sz: int
     """Return a flat array of 16- or 32-bit elements as 32-bit words.
 
     Args:
-        np_arr: The array.
         sentinel: None fills the high halves of 16-bit elements with zeros; anything else with the
             element's index in the innermost dimension.
         fast_dim_sz: Size of the innermost dimension.

@@ -54,7 +54,6 @@ def nearby(file: Path, root: Path) -> list[Project]:
     """Return the programs of scripts beside a file and above it, the nearest first.
 
     Args:
-        file: The file.
         root: The directory above which nothing is looked for.
     """
     found: dict[tuple[str, CompileOptions], Project] = {}

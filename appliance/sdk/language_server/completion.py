@@ -37,7 +37,6 @@ class Entry:
 
     Attributes:
         label: What is shown and written.
-        kind: What it is.
         detail: Its signature or declaration.
         text: What it does.
     """

@@ -17,7 +17,6 @@ class Declared:
     """A name that a file declares.
 
     Attributes:
-        name: The name.
         start: Where it stands.
         scope: The stretch in which it counts; None for the whole file.
         node: What declares it: a declaration, function, parameter, loop or access.

@@ -16,7 +16,6 @@ class HostStream:
 
     Attributes:
         name: What the host calls it.
-        port: The port.
         pe: The PE that sends or receives for the host.
         is_packed: Whether the port's operations take the halves of a word one after the other.
     """

@@ -74,7 +74,6 @@ def uses_between(database: Database, span: Span, *, labels: Sequence[str]) -> Se
 
     Args:
         database: Where jobs are.
-        span: The span.
         labels: Of the jobs' labels only these, to read no more than is asked for.
     """
     is_in = (

@@ -18,7 +18,6 @@ class PastRun:
     """A job that held resources and has ended.
 
     Attributes:
-        type: Its type.
         session: Whose quota it counted for.
         user: Whose it was.
         num_systems: Systems that it held.

@@ -19,7 +19,6 @@ class SessionRepository:
     """All sessions.
 
     Args:
-        database: The database.
         clock: Gives the times of changes.
     """
 

@@ -14,11 +14,7 @@ MAX_EVENTS = 1000
 
 
 class SystemEventRepository:
-    """What has happened to systems, also to those that are gone.
-
-    Args:
-        database: The database.
-    """
+    """What has happened to systems, also to those that are gone."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

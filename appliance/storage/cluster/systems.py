@@ -26,11 +26,7 @@ from appliance.storage.schema.tables import (
 
 
 class SystemRepository:
-    """All systems, nodes and node groups.
-
-    Args:
-        database: The database.
-    """
+    """All systems, nodes and node groups."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -45,7 +45,6 @@ class OpenStep:
     There are several for each job, so it is no generator, which would take three times as long.
 
     Args:
-        batch: The batch.
         on_failure: See `Step`.
     """
 

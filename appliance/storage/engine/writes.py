@@ -59,7 +59,6 @@ class Write(NamedTuple):
     """Rows for a statement; a tuple, as a job makes a dozen of them.
 
     Attributes:
-        statement: The statement.
         key: Whatever the rows are of: writes of one key keep their order. Rows to be inserted that
             need none have an empty one.
         rows: Parameters, row by row.

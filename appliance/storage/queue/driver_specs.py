@@ -14,11 +14,7 @@ _NEW = Statement(rank=12, clause=insert(table_of(DriverSpecRow)))
 
 
 class DriverSpecRepository:
-    """What drivers run.
-
-    Args:
-        database: The database.
-    """
+    """What drivers run."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -49,11 +49,7 @@ LINE_COLUMNS: tuple[Any, ...] = (
 
 
 class JobPages:
-    """Pages of jobs.
-
-    Args:
-        database: The database.
-    """
+    """Pages of jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -109,7 +105,6 @@ def lines_of(
 
     Args:
         session: Where their labels and systems are asked for.
-        rows: The rows.
         ids: Their ids, or a query of them, for more than a statement has variables for.
     """
     labels: defaultdict[str, dict[str, str]] = defaultdict(dict)

@@ -30,11 +30,7 @@ class JobRequest:
 
 
 class JobRequestRepository:
-    """The requests that submitted jobs.
-
-    Args:
-        database: The database.
-    """
+    """The requests that submitted jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -44,9 +44,7 @@ def record_of(
     """Return the record of a row.
 
     Args:
-        row: The row.
         labels: The job's labels.
-        systems: Its systems.
     """
     return JobRecord(
         **dict(zip(_ALIKE, _values_of(row), strict=True)),

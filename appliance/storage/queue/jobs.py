@@ -45,7 +45,6 @@ class JobRepository:
     """All jobs that were ever submitted.
 
     Args:
-        database: The database.
         clock: Gives the times of events.
     """
 
@@ -278,7 +277,6 @@ class JobRepository:
         """Change labels and priority in one transaction.
 
         Args:
-            job: The job.
             labels: To add or replace; None as a value removes one.
             priority: The new one; None leaves it.
             check: Raises if the job, as it is now, must not be changed.

@@ -38,7 +38,6 @@ class LeaseRepository:
     """All leases that run.
 
     Args:
-        database: The database.
         clock: Says what "expired" means.
     """
 

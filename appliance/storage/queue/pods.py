@@ -28,11 +28,7 @@ _STOPPED = Statement(
 
 
 class PodRepository:
-    """All pods of all jobs.
-
-    Args:
-        database: The database.
-    """
+    """All pods of all jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

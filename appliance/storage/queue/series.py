@@ -42,7 +42,6 @@ class SeriesRepository:
     """All series of all jobs.
 
     Args:
-        database: The database.
         max_points: Points that a series keeps at least.
     """
 
@@ -94,7 +93,6 @@ class SeriesRepository:
         """Return a job's series by name, each in order.
 
         Args:
-            job: The job.
             names: Only these series; none means all.
             after: Only points that were kept after the one of this number.
 

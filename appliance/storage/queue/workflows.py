@@ -38,7 +38,6 @@ class WorkflowRepository:
     """All workflows.
 
     Args:
-        database: The database.
         clock: Gives the times of creation.
     """
 
@@ -58,7 +57,6 @@ class WorkflowRepository:
         """Store a workflow unless it is known already; clients may bring their own id.
 
         Args:
-            workflow: Its id.
             session: Where it is.
             user: Its owner.
             reserves_resources: Whether what its jobs get stays its own between jobs.

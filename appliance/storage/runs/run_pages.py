@@ -41,7 +41,6 @@ class RunRepository:
     """All runs.
 
     Args:
-        database: The database.
         clock: Tells which clients live.
     """
 

@@ -14,11 +14,7 @@ from appliance.storage.schema.tables import RunSessionRow
 
 
 class RunSessionRepository:
-    """All sessions of all execute jobs.
-
-    Args:
-        database: The database.
-    """
+    """All sessions of all execute jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

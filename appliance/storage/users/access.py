@@ -22,7 +22,6 @@ class AccessRepository:
     """Users, their tokens and what they changed.
 
     Args:
-        database: The database.
         clock: Gives the times.
     """
 

@@ -50,11 +50,7 @@ class Delivery:
 
 
 class NotificationRepository:
-    """Targets and deliveries.
-
-    Args:
-        database: The database.
-    """
+    """Targets and deliveries."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -42,7 +42,6 @@ class Channel:
         connection: Connected, through its handshake.
         peer: Who is there, for error messages.
         options: Chunk size and times.
-        clock: Source of time.
     """
 
     def __init__(
@@ -87,7 +86,6 @@ class Channel:
         peer says that it has them.
 
         Args:
-            frame: The frame.
             extent: The payload.
             checksum: Its checksum, if it is known.
         """

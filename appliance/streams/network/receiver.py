@@ -69,8 +69,6 @@ class Receiver:
 
     Args:
         target: The remote ring.
-        options: Times.
-        clock: Source of time.
         scatter: What goes beside the ring's slots.
     """
 

@@ -44,7 +44,6 @@ def num_readers(spec: PodSpec, readers: Sequence[str]) -> int:
     """Return how many readers a ring has for the pod that writes it.
 
     Args:
-        spec: The pod.
         readers: Members that read the ring.
     """
     far = [member for member in readers if spec.is_elsewhere(member)]

@@ -146,8 +146,6 @@ class NetworkStoreClient(ClosedOnExit):
 
     Args:
         target: The store.
-        options: Times.
-        clock: Source of time.
     """
 
     def __init__(self, target: Target, *, options: NetworkOptions, clock: Clock) -> None:

@@ -46,8 +46,6 @@ class Sender:
         ring: This end's reader of the local ring; closed by the sender.
         name: The stream's name.
         reader: The remote reader's name.
-        options: Times.
-        clock: Source of time.
         on_failure: Told when the remote reader is gone.
         checksums: Of the ring's messages, if other senders need them, too.
     """
@@ -291,8 +289,6 @@ class RingService:
     Args:
         ring: The ring, served in this process.
         name: The stream's name.
-        options: Times.
-        clock: Source of time.
         on_failure: Told when a reader is gone.
     """
 

@@ -51,7 +51,6 @@ class NetworkServer:
     Args:
         options: Where, and with which key.
         owner: The pod's name, for messages.
-        clock: Source of time.
         port: Where to listen; 0 for any free port.
         key_of: Returns the key of a client; by default all have the one of the options.
 

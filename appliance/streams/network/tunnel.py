@@ -187,7 +187,6 @@ class Bridge:
         hello: What is said to the server beside the service's name.
         label: How this end is called in the server's log.
         options: The key, encryption and times.
-        clock: Source of time.
         service: Name of what is reached.
     """
 

@@ -35,7 +35,6 @@ class PhaseTimes:
         send_weights: Initial weights to MemoryX.
         programming: The wafer's programming.
         begin: From programmed to running.
-        checkpoint: One checkpoint.
         teardown: After the last step.
     """
 

@@ -45,9 +45,7 @@ class ScalingPoint:
     """One entry of a scaling curve.
 
     Attributes:
-        num_systems: Systems.
         batch_size: Global batch.
-        timing: Its step.
         speedup: Samples per second over those of one system.
     """
 

@@ -82,7 +82,6 @@ class EstimateReport:
         batch_size: Global batch.
         micro_batch: Samples in one pass of one system.
         num_micro_batches: Passes per step.
-        simulated_step_seconds: One step.
         simulated_samples_per_second: Of all systems.
         simulated_samples_per_second_low: Lower end of its interval: had the model erred as it did
             for the worst log of a model that it was not fitted to.

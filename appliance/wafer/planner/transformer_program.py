@@ -57,7 +57,6 @@ class _Stack:
         layers: How many.
         tokens: Of a sample, that pass through them.
         source_tokens: Of the stack whose output they attend to; 0 if to none.
-        block_weights: Of each.
         is_causal: Of their attention to themselves.
     """
 

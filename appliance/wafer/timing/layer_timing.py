@@ -105,7 +105,6 @@ class StepTiming:
         micro_batch: Samples in one pass of one system.
         num_micro_batches: Passes per step.
         batch_size: Global batch.
-        num_systems: Systems.
         layers: One micro-batch, layer step by layer step.
         memory: Wafer memory of one micro-batch.
         utilization: Dense multiply-adds done over those possible, all systems.

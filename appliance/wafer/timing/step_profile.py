@@ -99,7 +99,6 @@ class Span:
 
     Attributes:
         name: As in `blocks.3.fwd`; `step = 2` for what only encloses others.
-        kind: What it is.
         direction: `fwd` or `bwd`; empty for anything but a layer step.
         layer_step: Index of the layer step; None for anything else.
         start_seconds: When it begins, from the start of the first span.

@@ -30,7 +30,6 @@ class RowPasses:
     """The program of one position.
 
     Args:
-        rows: The program.
         tokens: Name of the tokens.
         loop_dim: Their axis of positions.
         size: Number of positions.
@@ -85,7 +84,6 @@ class RowPasses:
         Args:
             values: What does not change from pass to pass, by name, the position, and the tokens'
                 row.
-            position: The position.
             step: Number for random operations.
 
         Returns:

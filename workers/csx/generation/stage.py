@@ -80,7 +80,6 @@ class KeptLoads:
         """Return what is kept of a load.
 
         Args:
-            name: Its name.
             tensor: Its value now.
             age: Grows when it may have changed.
             in_place: Whether the tensor stays readable.

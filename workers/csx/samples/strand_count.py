@@ -28,7 +28,6 @@ def num_strands(plan: Plan, share: BatchShard, *, num_systems: int, num_threads:
         plan: A verified plan.
         share: The system's share of the batch.
         num_systems: Systems that share the batch.
-        num_threads: Threads of this one.
     """
     num_samples = split_share(share, num_micro_batches(plan, num_systems))[0].size
     candidates = [

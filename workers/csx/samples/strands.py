@@ -119,7 +119,6 @@ class Strands:
         """Begin a layer step for one micro-batch.
 
         Args:
-            visit: Which.
             loads: What it loads, by name; may be reused once the visit is finished.
             slot: Receives the sums.
             sizes: Sums that are vectors of so many values, at the beginning of their places.

@@ -33,7 +33,6 @@ class Context:
     """What of a plan a proof looks at.
 
     Attributes:
-        plan: The plan.
         nodes: All nodes of the update part, in order.
         readers: The nodes of the update part that read a value.
         splats: Values whose elements are all alike, with whether they are zero.
@@ -78,7 +77,6 @@ class Family:
     """The values of a weight's family.
 
     Attributes:
-        values: All of them.
         zero: Those that are zero wherever the mask is false.
         alias: Those that are the same as another one where the mask is true.
         casts: The mask as numbers.

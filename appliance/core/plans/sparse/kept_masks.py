@@ -52,7 +52,6 @@ def kept_masks(
     """Return how an update runs in a step that takes no new mask; None if that saves no sorting.
 
     Args:
-        update: The update.
         read_later: Values of it that somebody reads afterwards, commits aside.
         types: Of all values.
         spread: See `spread_scalars`; masks of one shape share them, in whichever update they are.

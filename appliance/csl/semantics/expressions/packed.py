@@ -79,7 +79,6 @@ def packed_value(
     """A packed struct of all its fields, or a packed union of one; bits beyond it are 0.
 
     Args:
-        type_: Its type.
         given: Fields of the right types by name.
         node: Where it is made.
         frame: The frame there.

@@ -52,7 +52,6 @@ def overflow(
     """Return the error of a class that does not fit, with its largest symbols; None if it fits.
 
     Args:
-        variables: All of them.
         code: What `code_symbols` says.
         variables_end: The first address behind the variables.
         coordinates: Of one PE that has this code.

@@ -66,7 +66,6 @@ class Dispatcher:
     Args:
         model: What the cluster has and who may use how much.
         policy: By which rules jobs are served.
-        clock: Source of time.
         grants: Returns what running jobs hold.
     """
 

@@ -47,7 +47,6 @@ class ProgressBook:
         """Note that a job's session is over.
 
         Args:
-            job: The job.
             progress: How far the session came; its time is that of its end.
         """
         last_step = self._since_last_step(job, progress).at_seconds

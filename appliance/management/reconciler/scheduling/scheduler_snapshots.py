@@ -32,7 +32,6 @@ def snapshot_of(
     """Return the cluster as the scheduler sees it.
 
     Args:
-        facts: What the cluster is.
         grants: Who holds what.
         now_seconds: Seconds since the epoch.
         usage: Past use.
@@ -81,7 +80,6 @@ def pending_of(job: JobRecord, *, is_lookup: bool) -> PendingJob:
     """Return a job that waits as the scheduler sees it.
 
     Args:
-        job: The job.
         is_lookup: Whether it is to start for a look into the compile cache alone.
     """
     wanted = job.requirements

@@ -51,7 +51,6 @@ class Presence:
     """When the clients of jobs and workflows have last been known to live.
 
     Args:
-        clock: Source of time.
         lease_seconds: Life of a job without a sign of its client.
     """
 

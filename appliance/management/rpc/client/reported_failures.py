@@ -22,7 +22,6 @@ def require_told(job: JobId, told: str, reason: str) -> None:
     """Check that a client that ends its failed or failing job knows the reason.
 
     Args:
-        job: The job.
         told: What the client says.
         reason: Why the job failed, or nothing.
 

@@ -26,7 +26,6 @@ class Target:
     """A program and its memory.
 
     Attributes:
-        program: The program.
         memory: What its PEs hold.
         sources: Lines of its source files by name.
         origin: Column and row of its first PE on the fabric.
