@@ -1326,7 +1326,6 @@ export interface components {
          *
          *     Attributes:
          *         user: The user's name, or number if they have none.
-         *         session: The session.
          *         system_seconds: System time, halved with every half-life since.
          *         share: Of what everybody had.
          */
@@ -1423,7 +1422,6 @@ export interface components {
          *         batch_size: Global batch.
          *         micro_batch: Samples in one pass of one system.
          *         num_micro_batches: Passes per step.
-         *         simulated_step_seconds: One step.
          *         simulated_samples_per_second: Of all systems.
          *         simulated_samples_per_second_low: Lower end of its interval: had the model erred as it did
          *             for the worst log of a model that it was not fitted to.
@@ -2375,7 +2373,6 @@ export interface components {
          *         send_weights: Initial weights to MemoryX.
          *         programming: The wafer's programming.
          *         begin: From programmed to running.
-         *         checkpoint: One checkpoint.
          *         teardown: After the last step.
          */
         PhaseTimes: {
@@ -3021,7 +3018,6 @@ export interface components {
          *         num_succeeded: Those that ended in it with success.
          *         num_failed: Those that failed in it.
          *         num_cancelled: Those that were cancelled in it.
-         *         system_seconds: System time.
          */
         UsageLine: {
             /** Keys */
