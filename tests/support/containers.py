@@ -313,10 +313,21 @@ class Compose:
         return self.run("exec", "-T", service, *command, timeout_seconds=timeout_seconds)
 
     def stand_in(self, folder: Path) -> None:
-        """Write a program `docker` for which `docker compose` is about this project."""
+        """Write a program `docker` for which `docker compose` is about this project.
+
+        Docker may say that a container is gone before its network has let it go, and `down` then
+        fails at the network. As a user does, it is typed again.
+        """
         told = [f"export {name}={shlex.quote(value)}" for name, value in self._variables.items()]
-        call = f'exec {shlex.join(self._command)} "$@"'
-        lines = [*told, '[ "$1" = compose ] || exit 64', "shift", call]
+        call = shlex.join(self._command)
+        lines = [
+            *(*told, '[ "$1" = compose ] || exit 64', "shift"),
+            f'[ "$1" = down ] || exec {call} "$@"',
+            f'said=$({call} "$@" 2>&1) && status=0 || status=$?',
+            'printf "%s\\n" "$said"',
+            f'case "$said" in *"has active endpoints"*) exec {call} "$@" ;; esac',
+            'exit "$status"',
+        ]
         program = folder / "docker"
         program.write_text("\n".join(["#!/bin/bash", *lines, ""]))
         program.chmod(0o755)
