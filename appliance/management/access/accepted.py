@@ -45,13 +45,18 @@ class Accepted:
     uid: int | None = None
     is_local: bool = True
 
+    @property
+    def is_operators(self) -> bool:
+        """Whether the kernel says that it is root's, or of the user that we run as."""
+        return self.uid in (ROOT, os.geteuid())
+
     def may_reach(self, owner_uid: int) -> bool:
         """Whether it may come to what serves a user's job, given the job's authority.
 
         Of this machine's users that are the owner, root and the user that we run as. Of others the
         kernel knows nothing.
         """
-        return not self.is_local or self.uid in (ROOT, os.getuid(), owner_uid)
+        return not self.is_local or self.is_operators or self.uid == owner_uid
 
 
 NOBODY = Accepted()

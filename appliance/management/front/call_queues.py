@@ -7,13 +7,11 @@ callers from one place use one of them, and the operator and root one that nobod
 servers take turns in one event loop.
 """
 
-import os
 import secrets
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
-from appliance.core.cluster.identity import ROOT
 from appliance.management.access.accepted import Accepted
 from appliance.management.front.connection_shares import place_of
 
@@ -40,7 +38,7 @@ class CallQueues:
 
     def address_of(self, origin: Accepted) -> str:
         """Return the socket to which a connection is passed on."""
-        if origin.uid in (ROOT, os.geteuid()):
+        if origin.is_operators:
             return self._first
         digest = blake2b(place_of(origin).encode(), key=self._key, digest_size=8).digest()
         return self._others[int.from_bytes(digest) % len(self._others)]

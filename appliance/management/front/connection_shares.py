@@ -9,13 +9,11 @@ IEEE/ACM Transactions on Networking 6(2), with a factor of 1/2.
 """
 
 import logging
-import os
 import resource
 from collections import Counter
 from collections.abc import Collection
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
-from appliance.core.cluster.identity import ROOT
 from appliance.management.access.accepted import Accepted
 
 logger = logging.getLogger(__name__)
@@ -61,7 +59,7 @@ class ConnectionShares:
             What to give back at its end; None if it may not be kept.
         """
         place, free = place_of(origin), self._num_places - self._counts.total()
-        if origin.uid in (ROOT, os.geteuid()):
+        if origin.is_operators:
             is_admitted = free > -max(1, self._num_places // _OPERATORS_SHARE)
         else:
             is_admitted = _SHARE_OF_FREE * self._counts[place] < free
