@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.engine import GROUPS, NEEDS_CUDA, SMALL_SHAPES, groups_of
 from benchmarks.engine_bars import Part
+from benchmarks.engine_parties import checkouts
 from benchmarks.engine_parties.interpreters import start_benchmark
 from tests.benchmarks.promises import broken_promises
 from tests.support import forked
@@ -51,3 +52,8 @@ def test_parties_start_with_interpreters_of_their_own_as_a_user_starts_them(
 ) -> None:
     monkeypatch.delenv(forked.VARIABLE)
     assert broken_promises(part_of("cnn", "compilers"), capsys, start=start_benchmark) == []
+
+
+def test_another_checkout_is_compared_by_parties_of_ours_alone() -> None:
+    with pytest.raises(SystemExit, match="ours has our parties ours-2x1-ring, ours-2x1-mapped"):
+        checkouts.main([str(checkouts.THIS), "--party", "plain-2"])

@@ -92,9 +92,7 @@ def test_needed_memory_is_near_what_was_measured(shape, num_processes, least, mo
     assert least < found < most
 
 
-def test_another_checkout_and_its_parties_have_to_be_there(tmp_path, capsys):
+def test_another_checkout_has_to_be_there(tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         checkouts.main([str(tmp_path)])
     assert f"{tmp_path} is no checkout of this repository" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="ours has our parties ours-2x1-ring, ours-2x1-mapped"):
-        checkouts.main([str(checkouts.THIS), "--party", "plain-2"])
