@@ -2,12 +2,14 @@
 
 import os
 import shutil
+from subprocess import run
 
 import pytest
 
 from tests.support.containers import (
     NoEngineError,
     denied_by_machine,
+    forget_what_no_test_uses,
     private_engine,
     reason_to_skip,
     refusal_in,
@@ -42,6 +44,23 @@ def test_an_engine_that_may_not_mount_is_of_no_use(root):
         private_engine(root, prefix=without("sys_admin")),
     ):
         pass
+
+
+def test_an_engine_of_our_own_keeps_only_the_images_that_have_a_name(root):
+    with private_engine(root) as engine:
+        for content in ("1", "2"):
+            run(
+                ["docker", "import", "--change", f"LABEL made={content}", "-", "wsc-test/empty"],
+                env=engine.environment,
+                input=bytes(1024),
+                check=True,
+            )
+        engine.docker("volume", "create", "left")
+        assert len(engine.docker("image", "ls", "-q").split()) == 2
+        forget_what_no_test_uses(engine)
+        kept = engine.docker("image", "ls", "--format", "{{.Repository}}").split()
+        assert kept == ["wsc-test/empty"]
+        assert engine.docker("volume", "ls", "-q") == ""
 
 
 def test_an_engine_that_ends_for_another_reason_is_a_fault(root):

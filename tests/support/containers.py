@@ -25,6 +25,8 @@ NODES_USER, NODES_UID = "appliance", 10001
 """As whom nodes in containers run; in a project a uid has one account, so one name."""
 """Prefix of the images that stand in for those that cannot be pulled."""
 _START_SECONDS = 60
+_KEPT_LAYERS = "8GB"
+"""So much of what images were built of is kept for the next build; all of it once takes 6 GB."""
 _DENIED = re.compile(
     r"operation not permitted|permission denied|read-only file system|cgroups? isn't mounted|"
     r"cgroup mountpoint does not exist",
@@ -126,7 +128,23 @@ def running_engine() -> Iterator[Engine]:
         return
     root = os.environ.get("WSC_ENGINE_ROOT", str(Path.home() / ".cache" / "wsc" / "engine"))
     with private_engine(root) as engine:
+        forget_what_no_test_uses(engine)
         yield engine
+
+
+def forget_what_no_test_uses(engine: Engine) -> None:
+    """Remove what earlier tests left on their own engine, whose disk would be full after a month.
+
+    Each build of changed sources leaves the images that it replaces, and tests that were killed
+    leave volumes.
+    """
+    for what in (
+        ("container",),
+        ("image",),
+        ("volume",),
+        ("builder", "--keep-storage", _KEPT_LAYERS),
+    ):
+        engine.docker(what[0], "prune", "--force", *what[1:], timeout_seconds=600)
 
 
 @contextmanager
