@@ -178,6 +178,15 @@ ROWS = (
     ),
     Row(
         page=PAGE,
+        says="<tile_config>: the registers of colors by pointers, as programs of SDK 1.x have them",
+        top=TILE
+        + "const a = c.target.addresses; const k = @get_color(3); fn at(x: color) u16 { return @as(u16, a.COLOR_CONFIG) + @get_int(x) * c.target.word_size; } comptime { @set_local_color_config(k, .{ .routes = .{ .rx = .{ WEST }, .tx = .{ EAST } } }); }",
+        body="const r: u16 = @bitcast(*u16, at(k)).*; out[0] = @as(i32, r); @bitcast(*u16, at(k)).* = (r & 0xfc00) | 0x0104; out[1] = @as(i32, @get_config(c.color_config.get_color_config_addr(k)));",
+        out=(0x22, 0x104),
+        architectures=("wse2",),
+    ),
+    Row(
+        page=PAGE,
         says="<tile_config>: '@control_mask' is not for programs",
         top="comptime { $$@control_mask(2); }",
         refused="import <tile_config>",

@@ -147,6 +147,16 @@ def test_a_register_that_is_not_known_is_refused(architecture: str, call: str, t
     assert text in compile_pe(inside, architecture=architecture).render()
 
 
+def test_addresses_of_registers_are_known_on_wse2_only() -> None:
+    text = """const tile = @import_module("<tile_config>"); var x: u16 = 0;
+fn main() void { x = @as(u16, tile.target.addresses.COLOR_CONFIG); }
+comptime { @export_symbol(main); }
+"""
+    assert compile_pe(text, architecture="wse2").program is not None
+    told = compile_pe(text, architecture="wse3").render()
+    assert "no register of wse3 is known by its address; use @set_local_color_config" in told
+
+
 def test_a_register_that_only_the_run_knows_is_refused_there() -> None:
     texts = {"layout.csl": LAYOUT, "pe.csl": PE.replace("COLOR", str(COLOR))}
     texts["pe.csl"] = texts["pe.csl"].replace("@set_config(0x7f40 + 1", "@set_config(out[0]")
