@@ -141,7 +141,7 @@ class DsdOperation:
     `op` is the builtin's name without `@`; `dfilt` has one operand, the queue's DSD. `dest` (a
     `bool`) receives its result if that is used: False if a synchronous operation on a FIFO
     stopped early. If an operand is a DSR, `asynchronous`, completion and `on_control` come
-    from what was loaded into it.
+    from what was loaded into it; the completions of several DSRs all happen.
     """
 
     dest: Register | None

@@ -15,17 +15,23 @@ INLINE int has_microthreads(const Pe *pe) {
 
 /* --- DSD operations */
 
-static void take_settings(Thread *t, const Settings *settings, u16 target, u16 control_target) {
-    t->completion = settings->completion;
-    t->target_kind = settings->target_kind;
-    t->target = target;
-    t->control_terminate = settings->control_terminate;
-    t->control_action = settings->control_action;
-    t->control_kind = settings->control_kind;
-    t->control_target = control_target;
+INLINE u16 slot_value(const Pe *pe, u16 slot) { return slot == 0xffff ? 0 : (u16)pe->frame[slot]; }
+
+static Ending ending_of(const Settings *settings, u16 target) {
+    return (Ending){settings->completion, settings->target_kind, target};
 }
 
-INLINE u16 slot_value(const Pe *pe, u16 slot) { return slot == 0xffff ? 0 : (u16)pe->frame[slot]; }
+/* What an asynchronous operation does at its end: what it says itself, unless DSRs say how it runs,
+ * and what each of its DSRs says that was loaded so. */
+static void take_endings(const Pe *pe, Thread *t, const Site *site, int is_own) {
+    if (is_own) t->endings[0] = ending_of(&site->settings, slot_value(pe, site->settings.target_slot));
+    for (int i = 0; i < 3; i++) {
+        const Cursor *c = t->cursors + i;
+        if (c->kind == DSD_NONE || c->file == NONE8) continue;
+        const Dsr *d = pe->dsrs + c->file * NUM_DSRS + c->dsr;
+        if (d->settings.asynchronous) t->endings[i + 1] = ending_of(&d->settings, d->target);
+    }
+}
 
 /* The number that the first operand with one says, where a DSR has its own and other operands that
  * of the operation; or else that of the first queue. */
@@ -38,6 +44,19 @@ static u32 thread_number(const Pe *pe, const Site *site, const Cursor *c) {
     for (int i = 0; i < 3; i++)
         if (is_fabric(c + i)) return c[i].queue & 7;
     return 7;
+}
+
+/* Which streams a control wavelet ends, and what it then causes: as said where each was loaded. */
+static void take_control(const Pe *pe, Thread *t, const Site *site) {
+    for (int i = 1; i < 3; i++) {
+        Cursor *c = t->cursors + i;
+        if (c->kind != DSD_FABRIC_IN) continue;
+        const Dsr *d = c->file == NONE8 ? 0 : pe->dsrs + c->file * NUM_DSRS + c->dsr;
+        const Settings *own = d ? &d->settings : &site->settings;
+        if (!own->control_terminate && !own->control_action) continue;
+        c->flags |= IN_STOPS;
+        t->controls[i - 1] = (Ending){own->control_action, own->control_kind, d ? d->control_target : slot_value(pe, own->control_slot)};
+    }
 }
 
 static int claim_queues(Machine *m, Pe *pe, Thread *t, u32 user) {
@@ -120,6 +139,8 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     t->is_accumulating = c[0].kind == CURSOR_PLACE && c[1].kind == CURSOR_SCALAR && WIDTHS[op].sources > 1;
     t->remaining = operation_length(c);
     t->is_active = 0;
+    memset(t->endings, 0, sizeof t->endings);
+    memset(t->controls, 0, sizeof t->controls);
     const int linear = is_linear(c) && is_linear(c + 1) && is_linear(c + 2) &&
                        !((c[0].flags | c[1].flags | c[2].flags) & OUT_INDEX);
     const int waits = is_fabric(c) || is_fabric(c + 1) || is_fabric(c + 2) || c[0].kind == CURSOR_FIFO ||
@@ -130,8 +151,6 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     }
     if (!waits) {
         if (t->remaining == NEVER32) { fail(m, pe, FAULT_NO_END, pc, 0, 0); return FAILED; }
-        take_settings(t, site->settings.asynchronous ? settings : from, 0, 0);
-        t->completion = 0;
         const u32 n = t->remaining;
         TRACE(m, now + *cost, pe->number, pc, (u32)(site->cost + operation_cycles(m, op, c, n, site->simd)), TRACE_VECTOR, NONE8, 0, 0);
         *cost += site->cost + operation_cycles(m, op, c, n, site->simd);
@@ -158,12 +177,8 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     Thread *to = pe->threads + number;
     if (to->is_active) { fail(m, pe, FAULT_MICROTHREAD_BUSY, pc, number, to->pc); return FAILED; }
     if (!claim_queues(m, pe, t, number + 1)) return FAILED;
-    if (from->control_terminate || from->control_action)
-        for (int i = 1; i < 3; i++)
-            if (c[i].kind == DSD_FABRIC_IN) c[i].flags |= IN_STOPS;
-    if (dsr) take_settings(t, from, dsr->target, dsr->control_target);
-    else take_settings(t, from, slot_value(pe, from->target_slot), slot_value(pe, from->control_slot));
-    if (!asynchronous) t->completion = 0;
+    take_control(pe, t, site);
+    if (asynchronous) take_endings(pe, t, site, !dsr);
     t->priority = priority_of(pe, from, c);
     t->is_active = 1;
     t->ready = now + site->cost;

@@ -110,12 +110,19 @@ enum { OUT_CONTROL = 1, OUT_INDEX = 2, OUT_ADVANCE = 4, OUT_ZERO0 = 8, OUT_ZERO1
 enum { IN_TRANSFORM = OUT_TRANSFORM }; /* a control wavelet goes on as data, and comes from it, by its two highest bits */
 enum { IN_STOPS = 64, IN_ITS_COLOR = 128 }; /* at a control wavelet; whether it leaves other colors */
 
+/* What the end of an operation activates or unblocks. */
+typedef struct Ending {
+    u8 action, kind;
+    u16 target;
+} Ending;
+enum { NUM_ENDINGS = 4 }; /* of the operation itself, and of each DSR among its operands */
+
 typedef struct Thread {
     _Alignas(LINE) u8 is_active;
     u8 op, priority, is_accumulating;
-    u8 completion, target_kind, control_terminate, control_action;
-    u8 control_kind, has_index, pad[2];
-    u16 target, control_target;
+    u8 has_index, pad[3];
+    Ending endings[NUM_ENDINGS];
+    Ending controls[2]; /* what a control wavelet from source 0 or 1 causes instead */
     u32 pc;
     u32 remaining, done, third, index, result;
     u64 since; /* cycle of its last progress */

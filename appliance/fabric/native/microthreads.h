@@ -323,7 +323,7 @@ static void finish(Machine *m, Pe *pe, Thread *t, u32 result) {
         TRACE(m, m->now, pe->number, t->pc, t->done, TRACE_FINISH, NONE8, (u8)(t - pe->threads), 0);
     if (t >= pe->threads && t < pe->threads + MAIN_THREAD) pe->thread_mask &= (u8)~(1u << (t - pe->threads));
     t->result = result;
-    complete(m, pe, t->completion, t->target_kind, t->target);
+    for (int i = 0; i < NUM_ENDINGS; i++) complete(m, pe, t->endings[i].action, t->endings[i].kind, t->endings[i].target);
 }
 
 /* A control wavelet ends an operation that was told what to do then; others take it as data. */
@@ -335,9 +335,10 @@ static int settle_control(Machine *m, Pe *pe, Thread *t, u64 now) {
         if (!q->count || !is_due(head_of(q), now) || !head_of(q)->control) continue;
         if (!(c->flags & IN_STOPS)) continue;
         take_wavelet(m, pe, c->queue);
-        if (t->control_action) { /* instead of what a full length would cause */
-            complete(m, pe, t->control_action, t->control_kind, t->control_target);
-            t->completion = 0;
+        const Ending *control = t->controls + i - 1;
+        if (control->action) { /* instead of what a full length would cause */
+            complete(m, pe, control->action, control->kind, control->target);
+            memset(t->endings, 0, sizeof t->endings);
         }
         finish(m, pe, t, 1);
         return 1;

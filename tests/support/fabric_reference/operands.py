@@ -63,6 +63,7 @@ class Cursor:
         advances: Whether the sender's switch advances behind the last wavelet.
         transforms: Whether control wavelets are kept as data, and sent again from it.
         stops_at_control: Whether a control wavelet ends the operation instead of being taken.
+        control: What that wavelet then activates or unblocks (action, kind, id).
         only_its_color: Whether it leaves what its queue carries of other colors (WSE-2).
         clears: Sources whose elements are cleared once they have been sent.
     """
@@ -82,6 +83,7 @@ class Cursor:
     advances: bool = False
     transforms: bool = False
     stops_at_control: bool = False
+    control: tuple[int, int, int] = (0, 0, 0)
     only_its_color: bool = False
     clears: tuple[int, ...] = ()
     _counts: tuple[int, ...] = ()

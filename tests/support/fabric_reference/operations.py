@@ -29,9 +29,8 @@ class Thread:
         op: Its name.
         operands: Destination, first and second source.
         settings: How it runs.
-        target: What its completion activates or unblocks.
-        control_target: What a control wavelet activates or unblocks.
-        completion: What it does at its end; nothing if the main thread waits for it.
+        endings: What it activates or unblocks at its end (action, kind, id); nothing if the main
+            thread waits for it.
         factor: Scalar of a fused operation.
         index: High half of 16-bit wavelets that it sends, and offset into memory.
         remaining: Elements to go; None for an endless operation.
@@ -44,9 +43,7 @@ class Thread:
     op: str
     operands: tuple[Cursor, Cursor, Cursor]
     settings: Settings
-    target: int = 0
-    control_target: int = 0
-    completion: int = 0
+    endings: list[tuple[int, int, int]] = field(default_factory=list)
     factor: int = 0
     index: int | None = None
     remaining: int | None = 0

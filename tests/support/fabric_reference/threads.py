@@ -153,16 +153,11 @@ class Threads:
         operands = (self.cursor(site, 0), self.cursor(site, 1), self.cursor(site, 2))
         deciding = self._deciding(site, operands)
         settings = deciding[0].settings if deciding else site.settings
-        if settings.terminates or settings.control_action:
-            for cursor in operands[1:]:
-                cursor.stops_at_control = cursor.kind is Kind.FABRIC_IN
+        self._take_control(site, operands)
         name = "faddsh" if site.name == "faddhs" and self._is_wider_first(operands) else site.name
         thread = Thread(name, operands, settings, widths=widths_of(name))
-        thread.target = deciding[0].target if deciding else self.slot(settings.target_slot)
-        thread.control_target = (
-            deciding[0].control_target if deciding else self.slot(settings.control_slot)
-        )
-        thread.completion = settings.completion if settings.asynchronous else 0
+        if settings.asynchronous:
+            thread.endings = self._endings(site, operands, is_own=not deciding)
         thread.microthread = self._told_number(site, operands)
         thread.factor = self.frame[site.slots[3]] & 0xFFFFFFFF
         if site.settings.index_slot is not None:
@@ -174,6 +169,31 @@ class Threads:
         thread.accumulates = first and takes_two_sources(name)
         thread.priority = self._priority(settings, operands)
         return thread
+
+    def _take_control(self, site: Site, operands: tuple[Cursor, ...]) -> None:
+        """Note which streams a control wavelet ends: as said where each was loaded."""
+        for cursor in operands[1:]:
+            if cursor.kind is not Kind.FABRIC_IN:
+                continue
+            dsr = self.dsrs[cursor.dsr] if cursor.dsr else None
+            own = dsr.settings if dsr else site.settings
+            target = dsr.control_target if dsr else self.slot(own.control_slot)
+            cursor.stops_at_control = bool(own.terminates or own.control_action)
+            cursor.control = (own.control_action, own.control_kind, target)
+
+    def _endings(
+        self, site: Site, operands: tuple[Cursor, ...], *, is_own: bool
+    ) -> list[tuple[int, int, int]]:
+        """What the operation does at its end: as it says itself, and as its DSRs do."""
+        own = site.settings
+        said = [(own.completion, own.target_kind, self.slot(own.target_slot))] if is_own else []
+        loaded = [self.dsrs[c.dsr] for c in operands if c.dsr and c.kind is not Kind.NONE]
+        said += [
+            (d.settings.completion, d.settings.target_kind, d.target)
+            for d in loaded
+            if d.settings.asynchronous
+        ]
+        return said
 
     def _is_wider_first(self, operands: tuple[Cursor, ...]) -> bool:
         """Say whether of two streams that `@faddhs` adds the first one has the 32-bit numbers."""
@@ -246,7 +266,7 @@ class Threads:
 
     def do_in_memory(self, thread: Thread) -> None:
         """Do the whole of an operation over memory."""
-        thread.completion = 0
+        thread.endings = []
         while thread.is_active:
             self.step(thread, 0, is_main=True)
 
@@ -431,17 +451,15 @@ class Threads:
     # --- control wavelets, the end
 
     def _obey_control(self, thread: Thread, now: int) -> bool:
-        settings = thread.settings
         for cursor in thread.operands[1:]:
             queue = self.router.inputs[cursor.queue] if cursor.stops_at_control else None
             head = queue.head(now) if queue else None
             if queue is None or head is None or not head.is_control:
                 continue
             queue.wavelets.pop(0)
-            if settings.control_action:
-                kind, target = settings.control_kind, thread.control_target
-                self._complete(settings.control_action, kind, target)
-                thread.completion = 0
+            if cursor.control[0]:
+                self._complete(*cursor.control)
+                thread.endings = []
             return self._finish(thread)
         return False
 
@@ -468,5 +486,6 @@ class Threads:
         thread.is_active, thread.result = False, result
         for number in [n for n, t in self.running.items() if t is thread]:
             del self.running[number]
-        self._complete(thread.completion, thread.settings.target_kind, thread.target)
+        for action, kind, target in thread.endings:
+            self._complete(action, kind, target)
         return True

@@ -398,3 +398,63 @@ def test_the_first_operand_that_has_one_says_the_number_of_a_microthread(
     (stopped,) = out_of(code.replace("BLOCKED", str(number)), "wse3")
     (free,) = out_of(code.replace("BLOCKED", "6"), "wse3")
     assert (stopped[:4], free[:4]) == ([0] * 4, [1, 2, 3, 4])
+
+
+# What each of two DSRs of one operation was loaded with, where its destination is, and which tasks
+# its end activates: `ended` and `stopped`.
+_RUNS = ".async = true"
+_ENDED, _STOPPED = f"{_RUNS}, .activate = ended", f"{_RUNS}, .activate = stopped"
+ENDINGS = [
+    (_ENDED, _RUNS, "all", (1, 0)),
+    (_RUNS, _ENDED, "all", (1, 0)),
+    (_ENDED, _STOPPED, "all", (1, 1)),
+    (_ENDED, _ENDED, "all", (1, 0)),
+    ("", _ENDED, "all", (1, 0)),
+    (_RUNS, _RUNS, "all", (0, 0)),
+    (_ENDED, _RUNS, "on", (1, 0)),
+    (_RUNS, _ENDED, "on", (1, 0)),
+    (_ENDED, _STOPPED, "on", (1, 1)),
+    (_ENDED, "", "on", (1, 0)),
+    ("", _ENDED, "on", (1, 0)),
+    (_RUNS, _RUNS, "on", (0, 0)),
+]
+ON = """
+const aside = @get_output_queue(2);
+const on = @get_dsd(fabout_dsd, .{ .extent = 4, .fabric_color = d, .output_queue = aside });
+const dest = @get_dsr(dsr_dest, 1);
+const source = @get_dsr(dsr_src1, 1);
+comptime {
+  @set_local_color_config(d, .{ .routes = .{ .rx = .{RAMP}, .tx = .{WEST} } });
+  if (@is_arch("wse3")) { @initialize_queue(aside, .{ .color = d }); }
+}
+"""
+
+
+@ARCHITECTURES
+@pytest.mark.parametrize(("dest", "source", "to", "expected"), ENDINGS)
+def test_the_end_of_an_operation_does_what_each_of_its_registers_says(
+    dest: str, source: str, to: str, expected: tuple[int, int], architecture: str
+) -> None:
+    code = f"""
+fn main() void {{
+  @load_to_dsr(dest, {to}, .{{ {dest} }}); @load_to_dsr(source, from, .{{ {source} }});
+  @mov32(dest, source, .{{ .async = true }});
+  @mov32(data, 7); @mov32(data, 8); @mov32(data, 9); @mov32(data, 10);
+}}
+"""
+    (out,) = out_of(TASKS + ON + code, architecture)
+    assert (out[8], out[9]) == expected
+
+
+@ARCHITECTURES
+def test_a_control_wavelet_does_what_its_own_stream_says(architecture: str) -> None:
+    code = """
+fn main() void {
+  @load_to_dsr(dest, on, .{ .async = true, .activate = ended });
+  @load_to_dsr(source, from, .{ .on_control = .{ .activate = stopped } });
+  @mov32(dest, source, .{ .async = true });
+  @mov32(data, 7); @mov32(control, 0);
+}
+"""
+    (out,) = out_of(TASKS + ON + code, architecture)
+    assert (out[8], out[9]) == (0, 1)
