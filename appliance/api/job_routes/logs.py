@@ -149,13 +149,13 @@ async def _follow(
     yield "retry: 2000\n\n"
     num_quiet = 0
     while not services.feed.is_closed:
-        if not await access.is_allowed():
-            return
         # The phase comes first: what was printed before the end is then read after it.
         record = await asyncio.to_thread(services.jobs.find, job)
         is_over = record is None or record.phase.is_terminal
         num_quiet += 1
         while True:
+            if not await access.is_allowed():  # here, as a busy log has always more to tell
+                return
             offset, data = await services.logs.read(_read_lines, path, offset, is_over)
             if not data:
                 break
