@@ -116,7 +116,9 @@ def _client_services(
     """Return what adds the services of clients to a server; all servers share them."""
     needs_token = services.options.trust.needs_token
     leases = LeaseBeats(services.state, services.inventory, presence)
-    streams = ClientStreams(services.jobs, services.watch, connections, leases)
+    streams = ClientStreams(
+        services.jobs, services.watch, connections, leases, services.access.still
+    )
     cluster = joined(
         ClusterManagementServicer,  # type: ignore[type-abstract]  # in its stubs alone
         ServerMethods(needs_token=needs_token),

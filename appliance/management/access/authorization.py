@@ -145,10 +145,7 @@ class Access:
             serves_all=options.serves_all,
             account_of=find_account,
         )
-        if user.uid in (ROOT, options.operator.uid):
-            # They own the data: an account that is made or blocked cannot lock them out.
-            return Principal(user=user, role=UserRole.CLUSTER_ADMIN)
-        return self._known_as(user)
+        return self._of_machine(user)
 
     def vouched(self, user: User) -> Principal:
         """Return the caller where another party has authenticated it, such as Kubernetes."""
@@ -160,6 +157,24 @@ class Access:
         They may do what the user may, and the audit trail does not say that it was the user.
         """
         return replace(self._known_as(user), acts_as=SOMEBODY)
+
+    def still(self, principal: Principal) -> Principal | None:
+        """Return what a caller who was identified before may do now; None if the proof has lapsed.
+
+        Whoever keeps a caller asks this before each use: a token may have been revoked since, and a
+        role taken away.
+        """
+        if principal.token:
+            try:
+                self.tokens.check_again(principal.token)
+            except UnauthenticatedError:
+                return None
+            account = self._known.by_name(principal.user.name)
+            if account is None or account.uid != principal.user.uid:
+                return None
+            return _principal(principal.user, account, token=principal.token)
+        find = self._known_as if self._options.needs_token else self._of_machine
+        return replace(find(principal.user), acts_as=principal.acts_as)
 
     def allow(self, principal: Principal, action: Action, target: Target) -> None:
         """Check that a caller may do something, or raise `ForbiddenError`."""
@@ -287,6 +302,13 @@ class Access:
     def blocked(self) -> Sequence[Account]:
         """Return the accounts that are blocked, by name."""
         return [account for account in self.accounts() if account.blocked_at is not None]
+
+    def _of_machine(self, user: User) -> Principal:
+        """Return a user whom the kernel names, or whom the operator or root name."""
+        if user.uid in (ROOT, self._options.operator.uid):
+            # They own the data: an account that is made or blocked cannot lock them out.
+            return Principal(user=user, role=UserRole.CLUSTER_ADMIN)
+        return self._known_as(user)
 
     def _by_token(self, claimed: User, token: TokenRecord) -> Principal:
         account = self._known.by_name(token.user)

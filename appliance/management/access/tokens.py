@@ -106,12 +106,19 @@ class Tokens:
         record = self._find(str(claims["jti"]))
         if record is None or record.user != claims["sub"]:
             raise UnauthenticatedError(f"Token {claims['jti']} is not known.", hint=_HINT)
-        if not record.is_valid_at(self._clock.now()):
-            how = "was revoked" if record.revoked_at else "has expired"
-            raise UnauthenticatedError(f"Token {record.id} {how}.", hint=_HINT)
-        if record.parent:
-            self._check_parent(record)
+        self._check_valid(record)
         return record
+
+    def check_again(self, token: str) -> None:
+        """Check a token that was checked before; raises `UnauthenticatedError` if it has lapsed.
+
+        Args:
+            token: Its id.
+        """
+        record = self._find(token)
+        if record is None:
+            raise UnauthenticatedError(f"Token {token} is not known.", hint=_HINT)
+        self._check_valid(record)
 
     def revoke(self, token: str) -> TokenRecord:
         """Revoke a token and the logins that came of it; raises `NotFoundError`."""
@@ -174,6 +181,13 @@ class Tokens:
         else:  # the client takes a token without an end for one that has expired
             claims["exp"] = int((record.created_at + dt.timedelta(days=36500)).timestamp())
         return jwt.encode(claims, self._key, algorithm=_ALGORITHM)
+
+    def _check_valid(self, record: TokenRecord) -> None:
+        if not record.is_valid_at(self._clock.now()):
+            how = "was revoked" if record.revoked_at else "has expired"
+            raise UnauthenticatedError(f"Token {record.id} {how}.", hint=_HINT)
+        if record.parent:
+            self._check_parent(record)
 
     def _check_parent(self, record: TokenRecord) -> None:
         parent = self._find(record.parent)

@@ -1,17 +1,25 @@
 """What the client's streams are told, by how sure it is who is at their other end."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from appliance.core.cluster.access import Principal, Target, UserRole
 from appliance.core.cluster.records import User
 from appliance.core.errors import ForbiddenError
+from appliance.core.ids import JobId
+from appliance.management.access.authorization import Access, act_as, open_access
+from appliance.management.access.tokens import Minted
+from appliance.management.changes.watch import JobWatch
 from appliance.management.jobs.job_service import Ingress
-from appliance.management.rpc.client.client_streams import told
+from appliance.management.rpc.client.client_streams import ClientStreams, told
 from appliance.management.rpc.client.lease_beats import Presence, Standing, standing
 from appliance.management.rpc.connections import RECENT_SECONDS, Connections, Proof
+from appliance.storage.engine.database import Database
 from tests.support.clock import FakeClock
 
 ADA = Principal(user=User(uid=1000, gid=100, name="ada"))
@@ -126,3 +134,76 @@ def test_a_client_that_is_not_seen_lives_for_ten_leases(clock) -> None:
     assert not presence.is_recent("wsjob-1")
     presence.seen("wsjob-1")
     assert presence.is_recent("wsjob-1")
+
+
+class OneJob:
+    """A job of ada's that runs at its second look; what a stream asks of `JobService`."""
+
+    def __init__(self, between: Callable[[], object]) -> None:
+        self._ingresses, self._between = iter((QUEUED, READY)), between
+
+    async def look(self, question, *arguments):
+        return question(*arguments)
+
+    def load(self, _: JobId):
+        return SimpleNamespace(id="wsjob-1", user=ADA.user, session="s", held_by="")
+
+    def ingress(self, _: JobId) -> Ingress:
+        ingress = next(self._ingresses)
+        if ingress is READY:
+            return ingress
+        self._between()
+        return ingress
+
+    def has_lease(self, _: str) -> bool:
+        return True
+
+
+def access_of(path: Path) -> Access:
+    database = Database.open_sqlite(path / "state.db")
+    return open_access(path, database, FakeClock(), needs_token=True)
+
+
+def lose_role(access: Access, _: Minted) -> None:
+    access.change_account("ops", role=UserRole.USER)
+
+
+def lose_token(access: Access, minted: Minted) -> None:
+    access.tokens.revoke(minted.record.id)
+
+
+def lose_account(access: Access, _: Minted) -> None:
+    access.delete_account("ops")
+
+
+@pytest.mark.parametrize("lose", [lose_role, lose_token, lose_account])
+@pytest.mark.parametrize("has_own_proof", [False, True])
+def test_a_stream_opened_before_a_right_was_lost_is_not_told_the_address(
+    tmp_path: Path, lose: Callable[[Access, Minted], None], *, has_own_proof: bool
+) -> None:
+    access = access_of(tmp_path)
+    access.create_account("ops", uid=1002, gid=100, role=UserRole.CLUSTER_ADMIN)
+    minted = access.tokens.mint("ops")
+    admin = access.identify(User(), minted.text, None)
+
+    async def main() -> list[Ingress]:
+        connections, watch = Connections(FakeClock()), JobWatch()
+        watch.bind(asyncio.get_running_loop())
+
+        def between() -> None:
+            lose(access, minted)
+            watch.notify(JobId("wsjob-1"))
+
+        streams = ClientStreams(OneJob(between), watch, connections, None, access.still)
+        act_as(admin if has_own_proof else None)
+        heard = []
+        with connections.stream(PEER, asyncio.Event()), contextlib.suppress(ForbiddenError):
+            connections.proved(PEER, admin)
+            async with asyncio.timeout(60):
+                async for ingress, _ in streams.ingress(JobId("wsjob-1"), PEER):
+                    heard.append(ingress)
+                    if len(heard) == 2:
+                        break
+        return heard
+
+    assert all(not each.service_authority for each in asyncio.run(main()))

@@ -8,7 +8,7 @@ stream is told as much as the client needs to continue.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import replace
 
@@ -49,12 +49,18 @@ class ClientStreams:
         watch: Tells of changes.
         connections: Know who has proved themselves on which.
         leases: Renews leases by beats.
+        still: Says what a caller who has proved themselves before may do now; see `Access.still`.
     """
 
     def __init__(
-        self, jobs: JobService, watch: JobWatch, connections: Connections, leases: LeaseBeats
+        self,
+        jobs: JobService,
+        watch: JobWatch,
+        connections: Connections,
+        leases: LeaseBeats,
+        still: Callable[[Principal], Principal | None],
     ) -> None:
-        self._jobs, self._watch = jobs, watch
+        self._jobs, self._watch, self._still = jobs, watch, still
         self._connections, self._leases = connections, leases
         self._heartbeats = HeartbeatStreams(watch, jobs.has_lease)
 
@@ -87,7 +93,7 @@ class ClientStreams:
         with self._identified(peer, asyncio.Event()) as proof:
 
             def answer(beat: HeartbeatRequest) -> HeartbeatResponse:
-                return self._beat(beat, proof.proved, proof.likely)
+                return self._beat(beat, *self._now(proof))
 
             async with aclosing(self._heartbeats.serve(requests, peer, answer)) as responses:
                 async for response in responses:
@@ -109,8 +115,16 @@ class ClientStreams:
 
     def _ingress(self, job: JobId, proof: Proof | OwnProof) -> tuple[Ingress, Standing]:
         target = job_target(self._jobs.load(job))
-        seen = standing(proof.proved, proof.likely, target)
+        seen = standing(*self._now(proof), target)
         return told(self._jobs.ingress(job), seen), seen
+
+    def _now(self, proof: Proof | OwnProof) -> tuple[Principal | None, Principal | None]:
+        """Return who is at a stream's other end for sure, and most likely, as of this moment.
+
+        Streams stay open for days, in which tokens are revoked and roles taken away.
+        """
+        sure, likely = proof.proved, proof.likely
+        return sure and self._still(sure), likely and self._still(likely)
 
     def _beat(
         self, beat: HeartbeatRequest, sure: Principal | None, likely: Principal | None
