@@ -143,14 +143,9 @@ def caller_of(request: Request) -> Principal:
     return entered.principal or _NOBODY
 
 
-def peer_of(request: Request) -> str:
-    """Return the address that a request comes from."""
-    return connection_of(request).host
-
-
 def identify_again(request: Request) -> Principal:
     """Return who sends a request, unless the proof has lapsed; raises `UnauthenticatedError`."""
-    proof = (User(), token_of(request), connection_of(request).uid)
+    proof = (User(), token_of(request.headers), connection_of(request).uid)
     return services_of(request).access.identify(*proof)
 
 
@@ -305,7 +300,7 @@ class Holds:
 
 
 async def _enter(rule: Rule, request: Request) -> Entered:
-    gate, token = services_of(request).gate, token_of(request)
+    gate, token = services_of(request).gate, token_of(request.headers)
     enter_request = partial(gate.enter, rule, User(), token, connection=connection_of(request))
     return await gate.ask(enter_request, in_thread=run_in_threadpool)
 

@@ -10,13 +10,12 @@ another site can make its own name point to 127.0.0.1).
 import json
 from collections.abc import Iterable
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from appliance.api.services import LOGIN_COOKIE
+from appliance.api.services import login_of
 from appliance.management.access.tokens import Tokens
 
 CSRF_HEADER = "x-csrf-token"
@@ -109,8 +108,8 @@ class BrowserSecurity:
             return HTTPStatus.FORBIDDEN, f"The request comes from a page of {origin!r}."
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return HTTPStatus.FORBIDDEN, "The request comes from a page of another site."
-        login = _login_of(headers)
-        if not login or "authorization" in headers or scope["path"] in _OUTSIDE_LOGIN:
+        login = login_of(headers)
+        if not login or scope["path"] in _OUTSIDE_LOGIN:
             return None
         if not self._tokens.is_proof(login, headers.get(CSRF_HEADER, "")):
             return (
@@ -149,11 +148,3 @@ def _name_of(host: str) -> str:
     if host.startswith("["):
         return host.partition("]")[0].removeprefix("[")
     return host.partition(":")[0].lower()
-
-
-def _login_of(headers: Headers) -> str:
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(LOGIN_COOKIE)
-    except CookieError:
-        return ""
-    return cookie.value if cookie else ""

@@ -3,6 +3,8 @@
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 
 from appliance.api.forwarded import HEADER, passed_on
 from appliance.management import services as management
@@ -34,12 +36,26 @@ def connection_of(request: Request) -> Accepted:
     return passed_on(found, request.headers.getlist(HEADER), proxies) if proxies else found
 
 
-def token_of(request: Request) -> str:
-    """Return the token that a request carries; empty if it carries none."""
-    header = request.headers.get("authorization", "")
-    if header.lower().startswith(_BEARER):
-        return header[len(_BEARER) :].strip()
-    return request.cookies.get(LOGIN_COOKIE, "")
+def token_of(headers: Headers) -> str:
+    """Return the token that a request carries, as a bearer or a login; empty if it carries none."""
+    bearer = _bearer_of(headers)
+    return login_of(headers) if bearer is None else bearer
+
+
+def login_of(headers: Headers) -> str:
+    """Return the login by which a request acts; empty if it acts by a bearer token, or by nothing.
+
+    This is the one place that reads the cookie: whoever asks for the second proof of a login has to
+    find the same login as whoever acts by it.
+    """
+    if _bearer_of(headers) is not None:
+        return ""
+    return cookie_parser("; ".join(headers.getlist("cookie"))).get(LOGIN_COOKIE, "")
+
+
+def _bearer_of(headers: Headers) -> str | None:
+    header = headers.get("authorization", "")
+    return header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else None
 
 
 Services = Annotated[management.Services, Depends(services_of)]

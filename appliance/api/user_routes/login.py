@@ -8,9 +8,9 @@ from typing import Annotated
 
 from fastapi import Request, Response
 
-from appliance.api.entry import Entry, enter, entry_router, peer_of
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
-from appliance.api.services import LOGIN_COOKIE, Services, token_of
+from appliance.api.services import LOGIN_COOKIE, Services, connection_of, login_of
 from appliance.api.user_routes.access_schemas import LoginRequest, Me
 from appliance.core.access_rules import rules
 from appliance.core.cluster.records import User
@@ -25,7 +25,7 @@ def get_me(entry: Annotated[Entry, enter(rules.READ)], services: Services, reque
     return Me.of(
         entry.caller,
         needs_token=services.access.needs_token,
-        csrf_token=services.access.tokens.proof(request.cookies.get(LOGIN_COOKIE, "")),
+        csrf_token=services.access.tokens.proof(login_of(request.headers)),
     )
 
 
@@ -39,7 +39,7 @@ def log_in(
 ) -> Me:
     """Trade a token for a login: sets the cookie."""
     tokens, text = services.access.tokens, wanted.token.get_secret_value()
-    login = services.gate.prove(peer_of(request), lambda: tokens.log_in(text))
+    login = services.gate.prove(connection_of(request), lambda: tokens.log_in(text))
     principal = services.access.identify(User(), login.text, None)
     set_login(response, login, has_tls=services.has_tls)
     return Me.of(
@@ -65,12 +65,10 @@ def set_login(response: Response, login: Minted, *, has_tls: bool) -> None:
 
 
 @router.post("/logout", status_code=204, responses=problems(401, 403))
-def log_out(
-    entry: Annotated[Entry, enter(rules.READ)], services: Services, request: Request
-) -> Response:
+def log_out(entry: Annotated[Entry, enter(rules.READ)], services: Services) -> Response:
     """End the login and remove the cookie; a bearer token is left as it is."""
     record = services.access.tokens.find(entry.caller.token) if entry.caller.token else None
-    if record is not None and record.is_login and token_of(request):
+    if record is not None and record.is_login:
         services.access.tokens.revoke(record.id)
     response = Response(status_code=204)
     response.delete_cookie(LOGIN_COOKIE, path="/")

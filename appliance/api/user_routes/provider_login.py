@@ -10,10 +10,10 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from appliance.api.entry import Entry, enter, entry_router, peer_of
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.errors import status_of
 from appliance.api.problems import problems
-from appliance.api.services import Services
+from appliance.api.services import Services, connection_of
 from appliance.api.user_routes.access_schemas import LoginWays
 from appliance.api.user_routes.login import set_login
 from appliance.core.access_rules import rules
@@ -101,7 +101,7 @@ def _end(services: Services, request: Request, *, code: str, state: str, error: 
     sealed = request.cookies.get(_COOKIE, "")
     issuer = request.query_params.get("iss", "")
     login, page = services.gate.prove(
-        peer_of(request),
+        connection_of(request),
         lambda: single_sign_on.finish(sealed=sealed, state=state, code=code, issuer=issuer),
     )
     response = RedirectResponse(page, status_code=303)

@@ -15,6 +15,7 @@ import secrets
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from appliance.core.cluster.identity import ROOT
 from appliance.wire.connection_owner import (
@@ -26,6 +27,8 @@ from appliance.wire.connection_owner import (
     is_own_address,
 )
 
+_SITE_BITS = 64
+"""Whoever has one IPv6 address has all that begin like it (RFC 4291, 2.5.4)."""
 _ABSTRACT = "unix-abstract:"
 """What gRPC puts before the name of a socket that lies in no directory."""
 
@@ -49,6 +52,24 @@ class Accepted:
     def is_operators(self) -> bool:
         """Whether the kernel says that it is root's, or of the user that we run as."""
         return self.uid in (ROOT, os.geteuid())
+
+    @property
+    def place(self) -> str:
+        """From where it comes, for limits: a user of this machine, an address, or an IPv6 site.
+
+        One address is one place, however it is written.
+        """
+        if self.uid is not None:
+            return f"uid {self.uid}"
+        try:
+            address = ip_address(self.host.partition("%")[0])
+        except ValueError:
+            return self.host
+        if not isinstance(address, IPv6Address):
+            return str(address)
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(IPv6Network((address, _SITE_BITS), strict=False))
 
     def may_reach(self, owner_uid: int) -> bool:
         """Whether it may come to what serves a user's job, given the job's authority.

@@ -13,7 +13,6 @@ from hashlib import blake2b
 from pathlib import Path
 
 from appliance.management.access.accepted import Accepted
-from appliance.management.front.connection_shares import place_of
 
 NUM_QUEUES = 16
 
@@ -40,5 +39,5 @@ class CallQueues:
         """Return the socket to which a connection is passed on."""
         if origin.is_operators:
             return self._first
-        digest = blake2b(place_of(origin).encode(), key=self._key, digest_size=8).digest()
+        digest = blake2b(origin.place.encode(), key=self._key, digest_size=8).digest()
         return self._others[int.from_bytes(digest) % len(self._others)]

@@ -12,7 +12,6 @@ import logging
 import resource
 from collections import Counter
 from collections.abc import Collection
-from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from appliance.management.access.accepted import Accepted
 
@@ -26,8 +25,6 @@ _SHARE_OF_FREE = 2
 """A place may have one connection for so many that are left."""
 _OPERATORS_SHARE = 8
 """The operator and root have one place in so many beyond those for all, so that they can help."""
-_SITE_BITS = 64
-"""Whoever has one IPv6 address has all that begin like it (RFC 4291, 2.5.4)."""
 
 
 def places_for_all() -> int:
@@ -58,7 +55,7 @@ class ConnectionShares:
         Returns:
             What to give back at its end; None if it may not be kept.
         """
-        place, free = place_of(origin), self._num_places - self._counts.total()
+        place, free = origin.place, self._num_places - self._counts.total()
         if origin.is_operators:
             is_admitted = free > -max(1, self._num_places // _OPERATORS_SHARE)
         else:
@@ -78,16 +75,3 @@ class ConnectionShares:
         self._counts[place] -= 1
         if not self._counts[place]:
             del self._counts[place]
-
-
-def place_of(origin: Accepted) -> str:
-    """Return from where a connection comes: a user of this machine, an address, or an IPv6 site."""
-    if origin.uid is not None:
-        return f"uid {origin.uid}"
-    try:
-        address = ip_address(origin.host.partition("%")[0])
-    except ValueError:
-        return origin.host
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
-        return str(IPv6Network((address, _SITE_BITS), strict=False))
-    return origin.host

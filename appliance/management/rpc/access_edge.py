@@ -159,8 +159,8 @@ class Gate:
             rule: What holds for it.
             claimed: Who it says it is of; uid -1 if it does not say.
             token: The token it carries; may be empty.
-            connection: What it came by; whoever need not say who they are is counted by its
-                address.
+            connection: What it came by; whoever need not say who they are is counted by where it
+                comes from.
             is_nobody: Whether it carries nothing that says whose it is, and need not.
             likely: Who has proved themselves on its connection: it is counted as theirs, so that
                 streams of clients do not compete with strangers'. None for nobody.
@@ -172,19 +172,19 @@ class Gate:
                 many wrong ones have come from there.
         """
         if rule.identity is Identity.NOTHING or is_nobody:
-            hold = self._of_nobody(rule, connection.host, likely)
+            hold = self._of_nobody(rule, connection.place, likely)
             return Entered(rule=rule, principal=None, hold=hold)
         proof = (claimed, token, connection.uid)
-        principal = self.prove(connection.host, lambda: self._access.identify(*proof))
+        principal = self.prove(connection, lambda: self._access.identify(*proof))
         hold = self._allowances.take(
             f"uid {principal.user.uid}", rule.cost, is_exempt=principal.is_admin
         )
         return Entered(rule=rule, principal=principal, hold=hold)
 
-    def _of_nobody(self, rule: Rule, host: str, likely: Principal | None) -> Hold:
+    def _of_nobody(self, rule: Rule, place: str, likely: Principal | None) -> Hold:
         """Count a call that does not say whose it is."""
         if likely is None:
-            return self._allowances.take(f"at {host}", rule.cost, is_stranger=True)
+            return self._allowances.take(f"at {place}", rule.cost, is_stranger=True)
         key = f"uid {likely.user.uid}"
         return self._allowances.take(key, rule.cost, is_exempt=likely.is_admin)
 
@@ -193,10 +193,10 @@ class Gate:
         if entered.principal is None:
             return entered
         proof = (caller.user, caller.token, connection.uid)
-        principal = self.prove(connection.host, lambda: self._access.identify(*proof))
+        principal = self.prove(connection, lambda: self._access.identify(*proof))
         return replace(entered, principal=principal)
 
-    def prove(self, peer: str, check: Callable[[], _Proved]) -> _Proved:
+    def prove(self, connection: Accepted, check: Callable[[], _Proved]) -> _Proved:
         """Check a proof of who calls; the one place where wrong ones are counted.
 
         A right proof is never refused for the wrong ones of others: behind a proxy, or on one
@@ -204,7 +204,7 @@ class Gate:
         with 256 bits; what is limited is the work and the noise that wrong ones make.
 
         Args:
-            peer: Address that the proof comes from.
+            connection: What the proof came by.
             check: Returns what is proved.
 
         Raises:
@@ -215,11 +215,11 @@ class Gate:
             return check()
         except UnauthenticatedError:
             try:
-                self._allowances.take(f"at {peer}", Cost.WRONG_TOKEN).release()
+                self._allowances.take(f"at {connection.place}", Cost.WRONG_TOKEN).release()
             except TooManyRequestsError as error:
                 seconds = math.ceil(error.retry_seconds)
                 raise TooManyRequestsError(
-                    f"Too many calls from {peer} do not prove who makes them.",
+                    f"Too many calls from {connection.place} do not prove who makes them.",
                     hint=f"Mend CSAUTH_TOKEN, and try again in {seconds} second(s).",
                     retry_seconds=error.retry_seconds,
                 ) from error

@@ -28,9 +28,10 @@ class BusyLog:
 
 
 def test_a_log_that_never_pauses_is_read_no_further_than_its_reader_may(tmp_path) -> None:
+    running = SimpleNamespace(phase=SimpleNamespace(is_terminal=False))
     services = SimpleNamespace(
         feed=SimpleNamespace(is_closed=False),
-        jobs=SimpleNamespace(find=lambda _: SimpleNamespace(phase=SimpleNamespace(is_terminal=False))),
+        jobs=SimpleNamespace(find=lambda _: running),
         logs=BusyLog(),
     )
 

@@ -8,6 +8,7 @@ import pytest
 from appliance.api.entry import queries_of
 from appliance.api.job_routes.jobs import router
 from appliance.core.access_rules.model import ALLOWANCES, Cost
+from appliance.core.cluster.access import UserRole
 from appliance.core.errors import UserError
 from tests.support.rest import described_app
 
@@ -106,3 +107,43 @@ def test_every_list_takes_the_parameters_that_it_describes(rest):
 def test_an_identity_provider_may_answer_with_more_than_is_asked_for(rest):
     answer = rest("GET", "/api/v1/login/oidc/callback", params={"session_state": "x"})
     assert answer.status_code != 422
+
+
+@pytest.fixture
+def login(rest):
+    """Return the text of a browser's login of an administrator."""
+    access = rest.app.state.services.access
+    access.create_account("ada", uid=1000, gid=100, role=UserRole.CLUSTER_ADMIN)
+    return access.tokens.log_in(access.tokens.mint("ada").text).text
+
+
+BESIDE_A_LOGIN = (
+    ("", ""),
+    ('a"b; ', ""),
+    ("a[b=1; ", ""),
+    ("a b=c; ", ""),
+    ("=; ", ""),
+    ("nameless; ", ""),
+    ("expires=; path; ", ""),
+    ('a="x; ', '; b="'),
+    ("wsc_login=other; ", ""),
+)
+"""Cookies; another service of the same host may set what it likes."""
+
+
+def test_no_cookie_or_header_beside_a_login_spares_it_its_proof(rest, login):
+    user = {"name": "eve", "uid": 1001, "gid": 1001}
+    for before, after in BESIDE_A_LOGIN:
+        cookie = {"cookie": f"{before}wsc_login={login}{after}"}
+        for other in ({}, *({"authorization": each} for each in ("Basic YTpi", "x", "bearer"))):
+            answer = rest("POST", "/api/v1/users", json=user, headers={**cookie, **other})
+            assert answer.status_code == 403, (before, after, other, answer.text)
+            assert "lacks the header x-csrf-token" in answer.json()["detail"]
+
+
+def test_a_login_changes_things_with_the_proof_that_it_is_told(rest, login):
+    headers = {"cookie": f'a"b; wsc_login={login}'}
+    proof = rest("GET", "/api/v1/me", headers=headers).json()["csrf_token"]
+    user = {"name": "eve", "uid": 1001, "gid": 1001}
+    headers["x-csrf-token"] = proof
+    assert rest("POST", "/api/v1/users", json=user, headers=headers).status_code == 201

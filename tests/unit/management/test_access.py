@@ -2,6 +2,7 @@
 
 import os
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 
 import jwt
@@ -253,8 +254,8 @@ def test_the_gate_lets_the_clients_nameless_streams_pass(database, clock):
         gate.enter_call(f"{SERVICE}/HeartbeatV2", caller(metadata), HERE)
 
 
-def repeat(count, function, *arguments):
-    for _ in range(count):
+def repeat(times, function, *arguments):
+    for _ in range(times):
         function(*arguments)
 
 
@@ -265,7 +266,7 @@ def test_strangers_take_no_stream_and_no_first_call_of_clients(database, clock):
 
     def enter(method, place, connection=""):
         likely = connections.likely(connection)
-        whose = Accepted(host=place, uid=OPERATOR.uid)
+        whose = Accepted(host=place, is_local=False)
         return gate.enter_call(method, nobody, whose, likely)
 
     for method, cost in ((heartbeats, Cost.CLIENT), (first, Cost.LIGHT)):
@@ -361,7 +362,7 @@ def test_wrong_tokens_are_counted_by_address_and_right_ones_pass_all_the_same(
 
     def call(who, host="10.0.0.1"):
         gate.enter_call(
-            f"{SERVICE}/GetJob", who, Accepted(host=host, uid=OPERATOR.uid)
+            f"{SERVICE}/GetJob", who, Accepted(host=host, is_local=False)
         ).hold.release()
 
     for _ in range(allowed.burst):
@@ -374,11 +375,38 @@ def test_wrong_tokens_are_counted_by_address_and_right_ones_pass_all_the_same(
     call(right)
     with pytest.raises(UnauthenticatedError):
         call(wrong, "10.0.0.2")
+    with pytest.raises(TooManyRequestsError):
+        call(wrong, "::ffff:10.0.0.1")
     clock.advance(1 / allowed.per_second)
     with pytest.raises(UnauthenticatedError):
         call(wrong)
     with pytest.raises(TooManyRequestsError):
         call(wrong)
+
+
+def test_wrong_tokens_and_nameless_streams_from_all_addresses_of_a_site_count_as_one(
+    access, database, clock
+):
+    gate = make_gate(access, database, clock)
+    guess = caller((("auth-token", "guessed"),))
+    burst = ALLOWANCES[Cost.WRONG_TOKEN].burst
+
+    def call(method, who, host):
+        return gate.enter_call(f"{SERVICE}/{method}", who, Accepted(host=host, is_local=False))
+
+    for number in range(burst):
+        with pytest.raises(UnauthenticatedError):
+            call("GetJob", guess, f"2001:db8::{number:x}")
+    with pytest.raises(TooManyRequestsError, match="from 2001:db8::/64 do"):
+        call("GetJob", guess, "2001:db8::ffff")
+    with pytest.raises(UnauthenticatedError):
+        call("GetJob", guess, "2001:db8:0:1::1")
+    addresses = (f"2001:db8::1:{number:x}" for number in count())
+    with pytest.raises(TooManyRequestsError, match="that prove nothing are open from there"):
+        repeat(
+            ALLOWANCES[Cost.CLIENT].strangers,
+            lambda: call("HeartbeatV2", caller(()), next(addresses)),
+        )
 
 
 def test_a_token_lives_a_second_or_more(access):

@@ -63,6 +63,7 @@ def test_what_is_given_back_is_there_again() -> None:
         ("2001:db8::1%eth0", "2001:db8::2", True),
         ("2001:db8::1", "2001:db8:0:1::1", False),
         ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
         ("192.0.2.1", "192.0.2.2", False),
         ("", "", True),
     ],
