@@ -166,13 +166,9 @@ class Access:
         """
         if principal.token:
             try:
-                self.tokens.check_again(principal.token)
+                return self._by_token(principal.user, self.tokens.check_again(principal.token))
             except UnauthenticatedError:
                 return None
-            account = self._known.by_name(principal.user.name)
-            if account is None or account.uid != principal.user.uid:
-                return None
-            return _principal(principal.user, account, token=principal.token)
         find = self._known_as if self._options.needs_token else self._of_machine
         return replace(find(principal.user), acts_as=principal.acts_as)
 

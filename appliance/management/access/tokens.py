@@ -109,16 +109,17 @@ class Tokens:
         self._check_valid(record)
         return record
 
-    def check_again(self, token: str) -> None:
-        """Check a token that was checked before; raises `UnauthenticatedError` if it has lapsed.
+    def check_again(self, token: str) -> TokenRecord:
+        """Return a token that was checked before, by its id.
 
-        Args:
-            token: Its id.
+        Raises:
+            UnauthenticatedError: It has expired or was revoked since.
         """
         record = self._find(token)
         if record is None:
             raise UnauthenticatedError(f"Token {token} is not known.", hint=_HINT)
         self._check_valid(record)
+        return record
 
     def revoke(self, token: str) -> TokenRecord:
         """Revoke a token and the logins that came of it; raises `NotFoundError`."""
