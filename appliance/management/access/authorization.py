@@ -145,7 +145,7 @@ class Access:
             serves_all=options.serves_all,
             account_of=find_account,
         )
-        return self._of_machine(user)
+        return self._known_as(user, is_of_machine=True)
 
     def vouched(self, user: User) -> Principal:
         """Return the caller where another party has authenticated it, such as Kubernetes."""
@@ -169,8 +169,8 @@ class Access:
                 return self._by_token(principal.user, self.tokens.check_again(principal.token))
             except UnauthenticatedError:
                 return None
-        find = self._known_as if self._options.needs_token else self._of_machine
-        return replace(find(principal.user), acts_as=principal.acts_as)
+        found = self._known_as(principal.user, is_of_machine=not self._options.needs_token)
+        return replace(found, acts_as=principal.acts_as)
 
     def allow(self, principal: Principal, action: Action, target: Target) -> None:
         """Check that a caller may do something, or raise `ForbiddenError`."""
@@ -299,13 +299,6 @@ class Access:
         """Return the accounts that are blocked, by name."""
         return [account for account in self.accounts() if account.blocked_at is not None]
 
-    def _of_machine(self, user: User) -> Principal:
-        """Return a user whom the kernel names, or whom the operator or root name."""
-        if user.uid in (ROOT, self._options.operator.uid):
-            # They own the data: an account that is made or blocked cannot lock them out.
-            return Principal(user=user, role=UserRole.CLUSTER_ADMIN)
-        return self._known_as(user)
-
     def _by_token(self, claimed: User, token: TokenRecord) -> Principal:
         account = self._known.by_name(token.user)
         if account is None:
@@ -321,11 +314,12 @@ class Access:
                 return self._known_as(user)
         return None
 
-    def _known_as(self, user: User) -> Principal:
-        account = self._known.by_uid(user.uid)
+    def _known_as(self, user: User, *, is_of_machine: bool = False) -> Principal:
+        is_operator = user.uid in (ROOT, self._options.operator.uid)
+        # Of the machine they own the data: an account that is made or blocked locks neither out.
+        account = None if is_of_machine and is_operator else self._known.by_uid(user.uid)
         if account is not None:
             return _principal(user, account)
-        is_operator = user.uid in (ROOT, self._options.operator.uid)
         role = UserRole.CLUSTER_ADMIN if is_operator else UserRole.USER
         return Principal(user=user, role=role)
 
