@@ -77,7 +77,7 @@ def check(seed: str, architecture: str) -> tuple[str, str]:
 def smallest(drawn: RandomProgram, architecture: str, problem: str) -> str:
     """Leave out what the failure does not need; return the program and the failure."""
     way = _way(problem)
-    for at in range(len(drawn.work)):
+    for at in reversed(range(len(drawn.parts))):  # Later ones use what earlier ones declare.
         drawn.without.add(at)
         try:
             now = problem_of(drawn, architecture)

@@ -125,11 +125,7 @@ def _elements(
     for dimension in shape.dimensions:
         count *= dimension
     for at in sorted({chance.randrange(count) for _ in range(2)}):
-        rest, spelled = at, list[str]()
-        for dimension in reversed(shape.dimensions):
-            spelled.insert(0, str(rest % dimension))
-            rest //= dimension
-        yield ", ".join(spelled), _step(way, at)
+        yield _spelled(at, shape), _step(way, at)
     if len(shape.dimensions) == 1 and indices:
         index = chance.choice(indices)
         yield f"{index.text} % {count}", _indexed(way, index, count)
@@ -180,18 +176,62 @@ def structs(chance: random.Random, kinds: tuple[Kind, ...]) -> list[Struct]:
 
 def variables(scope: Scope, kinds: tuple[Kind, ...]) -> Variables:
     """Draw global variables and add their places to a scope."""
-    chance, made = scope.chance, Variables()
+    chance = scope.chance
     aggregates = structs(chance, kinds)
-    made.types = [shape.declaration() for shape in aggregates]
     shapes: list[Shape] = [chance.choice(kinds) for _ in range(6)]
     shapes += [U16, *aggregates, Array((chance.randrange(1, 6),), chance.choice(kinds))]
     shapes += [Array((2, 3), chance.choice(kinds)), Array((3,), chance.choice(aggregates))]
     shapes += [Array((2, 2), aggregates[0])]
-    indices = [Place("g6", U16, global_way("g6"))]
+    made = declared(scope, shapes, "g")
+    made.types = [shape.declaration() for shape in aggregates]
+    return made
+
+
+def declared(scope: Scope, shapes: list[Shape], prefix: str) -> Variables:
+    """Draw values of variables and add their places to a scope: `prefix0` and so on.
+
+    Each is found in the model's globals, also where the program has it in a function.
+    """
+    made = Variables()
+    numbers = [f"{prefix}{at}" for at, shape in enumerate(shapes) if shape == U16]
+    indices = [Place(name, U16, global_way(name)) for name in numbers[-1:]]
     for number, shape in enumerate(shapes):
-        name = f"g{number}"
+        name = f"{prefix}{number}"
         text, value = value_of(scope, shape)
         made.declared.append(f"var {name}: {name_of(shape)} = {text};")
         made.shapes[name], made.values[name] = shape, value
-        scope.places += places_of(name, shape, global_way(name), indices, chance)
+        scope.places += places_of(name, shape, global_way(name), indices, scope.chance)
     return made
+
+
+def leaves(text: str, shape: Shape, value: object) -> Iterator[tuple[str, Kind, Number]]:
+    """Yield all numbers of a variable with their places."""
+    if isinstance(shape, Kind):
+        yield text, shape, value  # type: ignore[misc] # a leaf is a number
+    elif isinstance(shape, Array):
+        for at, item in enumerate(value):  # type: ignore[arg-type,var-annotated] # a list
+            yield from leaves(f"{text}[{_spelled(at, shape)}]", shape.element, item)
+    elif shape.is_packed:
+        for name, kind, at in shape.shifts():
+            yield f"{text}.{name}", kind, n.of_pattern(value >> at, kind)  # type: ignore[operator]
+    else:
+        for name, part in shape.fields:
+            yield from leaves(f"{text}.{name}", part, value[name])  # type: ignore[index]
+
+
+def pattern(text: str, kind: Kind) -> str:
+    """Return an expression of a number's bits as a `u64`."""
+    if kind == BOOL:
+        return f"(if ({text}) @as(u64, 1) else @as(u64, 0))"
+    if kind.is_float or kind.letter == "i":
+        text = f"@bitcast(u{kind.bits}, {text})"
+    return f"@as(u64, {text})"
+
+
+def _spelled(at: int, shape: Array) -> str:
+    """Return the indices of an element by its number in row-major order."""
+    spelled = list[str]()
+    for dimension in reversed(shape.dimensions):
+        spelled.insert(0, str(at % dimension))
+        at //= dimension
+    return ", ".join(spelled)

@@ -211,7 +211,7 @@ def _unary(scope: Scope, kind: Kind, depth: int) -> Expr:
 
 
 def _converted(scope: Scope, kind: Kind, depth: int) -> Expr:
-    source = scope.chance.choice((*n.COMMON, BOOL))
+    source = _known_kind(scope)
     if source.is_float and kind.is_integer and (kind.bits < 31 or scope.chance.random() < 0.7):
         source = scope.chance.choice(n.WIDE)
     inner = expression(scope, source, depth)
@@ -219,6 +219,13 @@ def _converted(scope: Scope, kind: Kind, depth: int) -> Expr:
         f"@as({kind.name}, {inner.text})",
         lambda memory: n.converted(inner.value(memory), source, kind),
     )
+
+
+def _known_kind(scope: Scope) -> Kind:
+    """Draw a type: often one that a place has, so that its value is not a literal."""
+    if scope.places and scope.chance.random() < 0.6:
+        return scope.chance.choice(scope.places).kind
+    return scope.chance.choice((*n.COMMON, BOOL))
 
 
 def _bits(scope: Scope, kind: Kind, depth: int) -> Expr:
@@ -271,7 +278,8 @@ def _called(scope: Scope, kind: Kind, depth: int) -> Expr:
 
 
 def _compared(scope: Scope, _kind: Kind, depth: int) -> Expr:
-    kind = scope.chance.choice(n.COMMON)
+    kind = _known_kind(scope)
+    kind = U16 if kind == BOOL else kind
     op = scope.chance.choice(sorted(n.COMPARISONS))
     left, right = _pair(scope, kind, depth)
     compare = n.COMPARISONS[op]

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 
 from tests.support.csl_random import numbers as n
 from tests.support.csl_random.aggregates import (
-    Array,
-    Shape,
     Variables,
+    leaves,
     local_way,
     numbers_for,
+    pattern,
     variables,
 )
 from tests.support.csl_random.expressions import Memory, Place, Pure, Scope, literal
-from tests.support.csl_random.numbers import BOOL, Kind, Number
+from tests.support.csl_random.numbers import Kind, Number
 from tests.support.csl_random.statements import Context, LeaveError, Stmt, block, body, run_all
+from tests.support.csl_random.twins import Twin, twin
 from tests.support.csl_random.vectors import VECTOR_KINDS, Vectors
 
 LAYOUT = """
@@ -43,11 +44,13 @@ fn tell(pattern: u64) void {{
 {types}
 {declared}
 {functions}
+{twins}
 fn work() void {{
 {work}
 }}
 fn main() void {{
   work();
+{calls}
 {tells}
   sys.unblock_cmd_stream();
 }}
@@ -66,31 +69,53 @@ class RandomProgram:
     known: list[tuple[str, Kind, Number]]
     """Constants that calls of functions at compile time give."""
     vectors: Vectors
+    twins: list[Twin]
     without: set[int] = field(default_factory=set)
     """Statements that are left out, to find the smallest program that fails."""
 
     @property
-    def statements(self) -> list[Stmt]:
-        """What the program does."""
-        return [item for at, item in enumerate(self.work) if at not in self.without]
+    def parts(self) -> list[Stmt]:
+        """All statements that may be left out, by their numbers in `without`."""
+        return [*self.work, *(item for twin in self.twins for item in twin.work)]
+
+    def _kept(self, first: int, statements: list[Stmt]) -> list[Stmt]:
+        """The statements, of which the first has a number, that are not left out."""
+        return [item for at, item in enumerate(statements, first) if at not in self.without]
+
+    def _twins(self) -> Iterator[tuple[Twin, list[Stmt]]]:
+        """Yield functions that both sides call, each with its statements."""
+        first = len(self.work)
+        for item in self.twins:
+            yield item, self._kept(first, item.work)
+            first += len(item.work)
 
     def texts(self) -> dict[str, str]:
         """Return the files."""
-        tells = [f"  {_telling(text, kind)}" for text, kind, _ in self._told(self.made.values)]
-        known = [f"const {name}: {kind.name} = {text};" for (text, kind, _), name in self._known()]
-        tells += [f"  {_telling(name, kind)}" for (_, kind, _), name in self._known()]
+        told = [*self._told(self.made.values), *self._known_names()]
+        told += [item for twin in self.twins for item in twin.told(twin.made.values)]
+        known = [f"const {name}: {kind.name} = {text};"
+                 for name, (text, kind, _) in self._named()]  # fmt: skip
         pe = _PE.format(
-            size=2 * len(tells),
+            size=2 * len(told),
             types="\n".join(self.made.types),
             declared="\n".join([*self.made.declared, *self.vectors.declared, *known]),
             functions="\n".join(self.functions),
-            work="\n".join(body(self.statements)),
-            tells="\n".join(tells),
+            twins="\n".join(line for twin, work in self._twins() for line in twin.top(work)),
+            work="\n".join(body(self._kept(0, self.work))),
+            calls="\n".join(f"  {line}" for twin in self.twins for line in twin.calls()),
+            tells="\n".join(f"  tell({self._pattern(text, kind)});" for text, kind, _ in told),
         )
         return {"layout.csl": LAYOUT, "pe.csl": pe}
 
-    def _known(self) -> Iterator[tuple[tuple[str, Kind, Number], str]]:
-        return ((item, f"known{at}") for at, item in enumerate(self.known))
+    def _pattern(self, text: str, kind: Kind) -> str:
+        """A number's bits; the functions of both sides give bits already."""
+        return text if text.startswith("twin") else pattern(text, kind)
+
+    def _named(self) -> Iterator[tuple[str, tuple[str, Kind, Number]]]:
+        return ((f"known{at}", item) for at, item in enumerate(self.known))
+
+    def _known_names(self) -> Iterator[tuple[str, Kind, Number]]:
+        return ((name, kind, value) for name, (_, kind, value) in self._named())
 
     def wanted(self) -> list[tuple[str, Kind, Number]]:
         """Return what the program tells, in the model.
@@ -100,43 +125,13 @@ class RandomProgram:
         """
         memory = Memory(copy.deepcopy(self.made.values))
         with contextlib.suppress(LeaveError):
-            run_all(self.statements, memory)
-        return [*self._told(memory.globals), *self.known]
+            run_all(self._kept(0, self.work), memory)
+        twins = [item for twin, work in self._twins() for item in twin.told(twin.left(work))]
+        return [*self._told(memory.globals), *self.known, *twins]
 
     def _told(self, values: dict[object, object]) -> Iterator[tuple[str, Kind, Number]]:
         for name, shape in self.made.shapes.items():
-            yield from _leaves(name, shape, values[name])
-
-
-def _telling(text: str, kind: Kind) -> str:
-    if kind == BOOL:
-        return f"tell(if ({text}) 1 else 0);"
-    if kind.is_float or kind.letter == "i":
-        text = f"@bitcast(u{kind.bits}, {text})"
-    return f"tell(@as(u64, {text}));"
-
-
-def _leaves(text: str, shape: Shape, value: object) -> Iterator[tuple[str, Kind, Number]]:
-    """Yield all numbers of a variable with their places."""
-    if isinstance(shape, Kind):
-        yield text, shape, value  # type: ignore[misc] # a leaf is a number
-    elif isinstance(shape, Array):
-        for at, item in enumerate(value):  # type: ignore[arg-type,var-annotated] # a list
-            yield from _leaves(f"{text}[{_indices(at, shape)}]", shape.element, item)
-    elif shape.is_packed:
-        for name, kind, at in shape.shifts():
-            yield f"{text}.{name}", kind, n.of_pattern(value >> at, kind)  # type: ignore[operator]
-    else:
-        for name, part in shape.fields:
-            yield from _leaves(f"{text}.{name}", part, value[name])  # type: ignore[index]
-
-
-def _indices(at: int, shape: Array) -> str:
-    spelled = list[str]()
-    for dimension in reversed(shape.dimensions):
-        spelled.insert(0, str(at % dimension))
-        at //= dimension
-    return ", ".join(spelled)
+            yield from leaves(name, shape, values[name])
 
 
 def program(seed: str) -> RandomProgram:
@@ -160,7 +155,9 @@ def program(seed: str) -> RandomProgram:
         else:
             work += block(scope, context, 3, 1)
     known = [_known(scope, function) for function in scope.functions for _ in range(2)]
-    return RandomProgram(seed, made, texts, work, known, vectors)
+    count = chance.choice((0, 1, 1, 2))
+    twins = [twin(scope, kinds, made, number, context.counter) for number in range(count)]
+    return RandomProgram(seed, made, texts, work, known, vectors, twins)
 
 
 def _known(scope: Scope, function: Pure) -> tuple[str, Kind, Number]:

@@ -57,6 +57,8 @@ class Context:
     gives: Kind | None = None
     """The type of the value that a function returns; its statements touch no globals."""
     counter: list[int] = field(default_factory=lambda: [0])
+    is_known: bool = False
+    """Whether the compiler may evaluate it: what is known has no address."""
 
     def fresh(self, letter: str) -> str:
         """Return a new name."""
@@ -71,7 +73,7 @@ def block(scope: Scope, context: Context, depth: int, count: int) -> list[Stmt]:
 
 def statement(scope: Scope, context: Context, depth: int) -> Stmt:
     """Draw a statement."""
-    simple = _SIMPLE if context.gives is None else _PLAIN
+    simple = _KNOWN if context.is_known else _SIMPLE if context.gives is None else _PLAIN
     ways = simple if depth <= 0 else (*simple, *_COMPOUND)
     return scope.chance.choice(ways)(scope, context, depth - 1)
 
@@ -285,7 +287,7 @@ def _for_array(scope: Scope, context: Context, depth: int) -> Stmt:
     inner.places.append(Place(index, U16, local_way(index), is_const=True))
     inner.places = [place for place in inner.places if not place.text.startswith(f"{name}[")]
     others = {key: shape for key, shape in context.shapes.items() if key != name}
-    around = Context(others, context.labels, context.gives, context.counter)
+    around = replace(context, shapes=others)
     label, inside = _inside(inner, around, depth, element)
     prefix = f"{label}: " if label else ""
 
@@ -338,5 +340,6 @@ def _leave(scope: Scope, context: Context, depth: int) -> Stmt:
 
 
 _SIMPLE = (_assign, _assign, _update, _declare, _whole, _pointer, _struct_pointer, _leave)
+_KNOWN = (_assign, _assign, _update, _declare, _whole, _leave)
 _PLAIN = (_assign, _assign, _update, _declare, _leave)
 _COMPOUND = (_if, _if, _switch, _for, _for, _for_array, _while)
