@@ -187,7 +187,7 @@ fuzz: $(TOOLS) ## A million mutated inputs against every decoder, 100,000 progra
 	$(PY) -m tests.fuzz.programs $(PROGRAMS)
 	FUZZ_SCALE=10 $(PYTEST) -q --timeout 3600 tests/integration/test_rest_contract.py
 
-fuzz-csl: $(TOOLS) ## 10,000 random CSL programs, compiled and run, against a plain model (an hour)
+fuzz-csl: $(TOOLS) ## 10,000 random CSL programs, compiled and run, against a plain model (two hours)
 	$(PY) -m tests.fuzz.values 10000
 
 attack: $(TOOLS) ## Attack appliances in every mode, as root and as two other users, and make every attack of docs/security.md (root; an hour)

@@ -1,5 +1,7 @@
 """Random CSL programs against a plain model: `python -m tests.fuzz.values [COUNT [SEED]]`.
 
+`python -m tests.fuzz.values SEED-NUMBER-DRAWN` runs the program that a report names.
+
 Each program is compiled and run on one PE, of one architecture and the other by turns, and tells
 every number that it leaves in memory. Programs that do what no document says are drawn anew. Of a
 program that differs, statements are left out as long as it still does; what is left is printed.
@@ -99,8 +101,8 @@ def _way(problem: str) -> str:
 def one(job: tuple[str, int]) -> tuple[str, str]:
     """Run the program of a number, drawn anew until it is specified."""
     seed, number = job
-    for again in range(60):
-        way, text = check(f"{seed}-{number}-{again}", ("wse2", "wse3")[number % 2])
+    for drawn in range(60):
+        way, text = check(f"{seed}-{number}-{drawn}", ("wse2", "wse3")[number % 2])
         if way != "drawn anew":
             return way, text
     return "drawn anew", ""
@@ -108,15 +110,31 @@ def one(job: tuple[str, int]) -> tuple[str, str]:
 
 def main(count: int, seed: str) -> int:
     """Run programs; print those that fail, at most three of a way; return how many did."""
-    began, ways = time.monotonic(), Counter[str]()
-    with ProcessPoolExecutor(max_workers=1) as pool:
-        for way, text in pool.map(one, ((seed, k) for k in range(count)), chunksize=20):
+    began, ways, failed = time.monotonic(), Counter[str](), list[int]()
+    with ProcessPoolExecutor() as pool:
+        found = pool.map(one, ((seed, k) for k in range(count)), chunksize=10)
+        for number, (way, text) in enumerate(found):
             ways[way] += 1
+            if way:
+                failed.append(number)
             if text and ways[way] <= 3:
                 print(text, flush=True)
-    print(f"{count} programs of seed {seed} in {time.monotonic() - began:.0f} s: {dict(ways)}")
-    return count - ways[""]
+    took = time.monotonic() - began
+    told = ", ".join(f"{n} {way or 'as the model says'}" for way, n in ways.most_common())
+    print(f"{count} programs, seeds {seed}-0 to {seed}-{count - 1}, in {took:.0f} s: {told}")
+    for number in failed:
+        print(f"not as the model says: {seed}-{number}")
+    return len(failed)
+
+
+def again(seed: str) -> int:
+    """Run the program of a seed that was printed, on both architectures."""
+    found = [check(seed, architecture) for architecture in ("wse2", "wse3")]
+    print("\n".join(text or way or "as the model says" for way, text in found))
+    return sum(bool(way) for way, _ in found)
 
 
 if __name__ == "__main__":
-    sys.exit(main(int((sys.argv[1:] or ["10000"])[0]), (sys.argv[2:] or ["1"])[0]) != 0)
+    given = sys.argv[1:] or ["10000"]
+    is_count = given[0].isdigit()
+    sys.exit((main(int(given[0]), (given[1:] or ["1"])[0]) if is_count else again(given[0])) != 0)

@@ -4,9 +4,11 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from tests.support.csl_random import numbers as n
 from tests.support.csl_random.aggregates import Array, Variables, value_of
+from tests.support.csl_random.carriers import FIFOS, LOOPS, MOST, TOP
 from tests.support.csl_random.expressions import (
     Expr,
     Memory,
@@ -17,26 +19,13 @@ from tests.support.csl_random.expressions import (
 )
 from tests.support.csl_random.numbers import F16, F32, U16, Kind, Number
 from tests.support.csl_random.statements import Stmt
+from tests.support.csl_random.views import COLUMNS, ROWS, SIZE, View, drawn, grid, late
 
 I16, I32, U32 = Kind("i", 16), Kind("i", 32), Kind("u", 32)
-_SIZE = 24
-VECTOR_KINDS = (I16, U16, I32, U32, F16, F32, F32)
+VECTOR_KINDS = (I16, U16, I32, U32, F16, F16, F32, F32)
+GRID_KINDS = (U16, F32)
+"""Types of the elements of the arrays of two dimensions."""
 Operate = Callable[[list[Number]], Number]
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Elements of an array that a DSD names, in order."""
-
-    text: str
-    array: str
-    kind: Kind
-    at: list[int]
-    is_flat: bool
-
-    def elements(self, memory: Memory) -> list[Number]:
-        """Return the array's value."""
-        return memory.globals[self.array]  # type: ignore[return-value] # a list of numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +85,17 @@ _OPERATIONS = (
     Operation("fh2s", (_S, _H), lambda v: v[0]),
     Operation("fs2h", (_H, _S), lambda v: n.rounded(float(v[0]), F16)),
     Operation("faddhs", (_S, _H, _S), _float("+", F32)),
+    Operation("faddhs", (_S, _S, _H), _float("+", F32)),
+    Operation("fmachs", (_S, _S, _H, _H), lambda v: n.fused(*map(float, v), F32)),
+    Operation("xp162fs", (_S, (I16,)), lambda v: float(v[0])),
+    Operation("xp162fh", (_H, (I16,)), lambda v: n.rounded(Fraction(int(v[0])), F16)),
 )
+_PAIRS = [
+    item
+    for item in _OPERATIONS
+    if len(item.kinds) <= 3 and item.name not in ("sll16", "slr16", "sar16")
+]
+"""Operations of one or two sources, which may be of any place."""
 
 
 @dataclass(slots=True)
@@ -108,23 +107,80 @@ class Vectors:
     declared: list[str] = field(default_factory=list)
     number: int = 0
     arrays: dict[str, Kind] = field(default_factory=dict)
+    grids: set[str] = field(default_factory=set)
+    """Those of two dimensions."""
 
     def __post_init__(self) -> None:
         for name, register in {"dd": "dest", "ds0": "src0", "ds1": "src1"}.items():
             self.declared.append(f"const {name} = @get_dsr(dsr_{register}, 3);")
-        for at, kind in enumerate(VECTOR_KINDS):
-            name, shape = f"v{at}", Array((_SIZE,), kind)
+        self.declared += ["const xd = @get_xdsr(3);", *TOP]
+        for at, kind in enumerate((*VECTOR_KINDS, *GRID_KINDS)):
+            is_flat = at < len(VECTOR_KINDS)
+            name, shape = f"v{at}", Array((SIZE,) if is_flat else (ROWS, COLUMNS), kind)
             text, value = value_of(Scope(self.chance), shape)
             self.made.declared.append(f"var {name} = {text};")
             self.made.shapes[name], self.made.values[name] = shape, value
             self.arrays[name] = kind
+            self.grids |= set() if is_flat else {name}
 
     def statement(self, scope: Scope) -> Stmt:
         """Draw an operation."""
         way = self.chance.random()
         if way < 0.15:
             return self._accumulated(scope)
-        return self._mapped(scope) if way < 0.3 else self._plain(scope)
+        if way < 0.35:
+            return self._carried(scope)
+        if way < 0.45:
+            return self._circular(scope)
+        return self._mapped(scope) if way < 0.55 else self._plain(scope)
+
+    def _carried(self, scope: Scope) -> Stmt:
+        """An operation of which a source passes through a FIFO or a color."""
+        carrier = self.chance.choice((*FIFOS, *LOOPS))
+        operation = self.chance.choice([o for o in _PAIRS if carrier.kind in o.kinds[-1]])
+        lines, length = list[str](), self.chance.randrange(1, MOST + 1)
+        given = self._view((carrier.kind,), length, lines)
+        lines += carrier.sent(given.text, length)
+        return self._with(scope, operation, given, carrier.came(length), lines,
+                          is_last=carrier.is_last)  # fmt: skip
+
+    def _circular(self, scope: Scope) -> Stmt:
+        """An operation of which the last source is a circular buffer."""
+        array, kind = self.chance.choice([*self.arrays.items()][: len(VECTOR_KINDS)])
+        operation = self.chance.choice([o for o in _PAIRS if kind in o.kinds[-1]] or _PAIRS[:1])
+        length, offset = self.chance.randrange(1, 9), self.chance.randrange(SIZE - 9, SIZE)
+        at = [(offset + step) % SIZE for step in range(length)]
+        given = View("ds1", array, kind, at, is_flat=True)
+        dsd = (
+            f"@get_dsd(circbuf_dsd, .{{ .base_address = &{array}, .extent = {length}, "
+            f".offset = {offset}, .wraparound = {SIZE} }})"
+        )
+        lines = [f"@load_to_dsr_xdsr(ds1, xd, {dsd});"]
+        return self._with(scope, operation, given, "ds1", lines, is_last=True)
+
+    def _with(
+        self, scope: Scope, operation: Operation, given: View, text: str, lines: list[str],
+        *, is_last: bool,
+    ) -> Stmt:  # fmt: skip
+        """The operation with a source that is given, and others that are drawn."""
+        kinds, length = operation.kinds, len(given.at)
+        dest = self._view(kinds[0], length, lines, given.array)
+        sources = [self._source(scope, item, length, lines, given.array) for item in kinds[1:]]
+        usable = [at for at, item in enumerate(kinds[1:]) if given.kind in item]
+        place = usable[-1] if is_last else self.chance.choice(usable)
+        sources[place] = given
+        texts = [item.text for item in (dest, *sources)]
+        texts[1 + place] = text
+        lines.append(f"@{operation.name}({', '.join(texts)});")
+        return Stmt(["{", *("  " + line for line in lines), "}"], _run(operation, dest, sources))
+
+    def _source(
+        self, scope: Scope, kinds: tuple[Kind, ...], length: int, lines: list[str], without: str
+    ) -> "View | Expr":
+        has_other = any(k in kinds and name != without for name, k in self.arrays.items())
+        if not has_other or self.chance.random() < 0.3:
+            return self._number(scope, kinds)
+        return self._view(kinds, length, lines, without)
 
     def _plain(self, scope: Scope) -> Stmt:
         operation = self.chance.choice(_OPERATIONS)
@@ -211,14 +267,24 @@ class Vectors:
             return constant(scope, kind)
         return expression(scope, kind, 2)
 
-    def _view(self, kinds: tuple[Kind, ...], length: int, lines: list[str]) -> View:
-        array, kind = self.chance.choice([i for i in self.arrays.items() if i[1] in kinds])
-        text, at = self.chance.choice(_FORMS)(self.chance, array, length)
-        text, at = self._changed(text, at, array, length)
-        where, is_flat = self.chance.random(), "mem4d" not in text
+    def _view(
+        self, kinds: tuple[Kind, ...], length: int, lines: list[str], without: str = ""
+    ) -> View:
+        usable = [item for item in self.arrays.items() if item[1] in kinds and item[0] != without]
+        array, kind = self.chance.choice(usable)
         self.number += 1
-        name = f"d{self.number}"
-        if where < 0.5:
+        name, where = f"d{self.number}", self.chance.random()
+        if array in self.grids:
+            text, at = grid(self.chance, array, length)
+        elif where < 0.2:
+            more, text, at = late(self.chance, array, length, name)
+            lines += more
+            return View(text, array, kind, at, is_flat=True)
+        else:
+            text, at = drawn(self.chance, array, length)
+        text, at = self._changed(text, at, array, length)
+        is_flat = "mem4d" not in text
+        if where < 0.6:
             self.declared.append(f"const {name} = {text};")
             return View(name, array, kind, at, is_flat)
         if where < 0.8:
@@ -230,67 +296,10 @@ class Vectors:
         """Perhaps the DSD with another offset or base."""
         if self.chance.random() < 0.7:
             return text, at
-        low, high = -min(at), _SIZE - 1 - max(at)
+        low, high = -min(at), SIZE - 1 - max(at)
         by = self.chance.randrange(low, high + 1)
         kind = self.arrays[array]
         return f"@increment_dsd_offset({text}, {by}, {kind.name})", [x + by for x in at]
-
-
-def _affine(chance: random.Random, length: int) -> tuple[int, int]:
-    """A stride and an offset with which `length` elements lie within an array."""
-    most = (_SIZE - 1) // max(1, length - 1)
-    stride = chance.randrange(-min(3, most), min(3, most) + 1)
-    low, high = max(0, -stride * (length - 1)), min(_SIZE - 1, _SIZE - 1 - stride * (length - 1))
-    return stride, chance.randrange(low, high + 1)
-
-
-def _access(chance: random.Random, array: str, length: int) -> tuple[str, list[int]]:
-    stride, offset = _affine(chance, length)
-    text = (
-        f"@get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{{length}}} -> "
-        f"{array}[{offset} + {stride} * i] }})"
-    )
-    return text, [offset + stride * i for i in range(length)]
-
-
-def _based(chance: random.Random, array: str, length: int) -> tuple[str, list[int]]:
-    stride, offset = _affine(chance, length)
-    split = chance.randrange(offset + 1)
-    base = f"&{array}[{split}]" if chance.random() < 0.5 else f"&{array}"
-    rest = offset - split if "[" in base else offset
-    text = (
-        f"@get_dsd(mem1d_dsd, .{{ .base_address = {base}, .extent = {length}, "
-        f".stride = {stride}, .offset = {rest} }})"
-    )
-    return text, [offset + stride * i for i in range(length)]
-
-
-def _nested(chance: random.Random, array: str, length: int) -> tuple[str, list[int]]:
-    """Two dimensions: the last one goes fastest."""
-    rows = chance.choice([k for k in range(1, length + 1) if length % k == 0])
-    columns = length // rows
-    inner = chance.randrange(-1, 3)
-    outer = chance.randrange(-2, 4)
-    ends = [outer * i + inner * j for i in (0, rows - 1) for j in (0, columns - 1)]
-    if max(ends) - min(ends) >= _SIZE:
-        return _access(chance, array, length)
-    offset = chance.randrange(-min(ends), _SIZE - max(ends))
-    text = (
-        f"@get_dsd(mem4d_dsd, .{{ .tensor_access = |i,j|{{{rows}, {columns}}} -> "
-        f"{array}[{offset} + {outer} * i + {inner} * j] }})"
-    )
-    return text, [offset + outer * i + inner * j for i in range(rows) for j in range(columns)]
-
-
-def _shortened(chance: random.Random, array: str, length: int) -> tuple[str, list[int]]:
-    """A DSD whose length and stride are set anew."""
-    stride, offset = _affine(chance, length)
-    text = f"@get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{1}} -> {array}[{offset} + i] }})"
-    text = f"@set_dsd_stride(@set_dsd_length({text}, {length}), {stride})"
-    return text, [offset + stride * i for i in range(length)]
-
-
-_FORMS = (_access, _access, _based, _nested, _shortened)
 
 
 def _run(operation: Operation, dest: View, sources: list[View | Expr]) -> Callable[[Memory], None]:
