@@ -1,6 +1,15 @@
 """The table of the language: every statement of the reference with a program."""
 
-from tests.support.csl_coverage import builtins, copies, libraries, programs, routes, types, vectors
+from tests.support.csl_coverage import (
+    builtins,
+    copies,
+    fifos,
+    libraries,
+    programs,
+    routes,
+    types,
+    vectors,
+)
 from tests.support.csl_coverage.rows import Row, expected_of, result_of
 
 ROWS: tuple[Row, ...] = (
@@ -9,6 +18,7 @@ ROWS: tuple[Row, ...] = (
     *copies.ROWS,
     *builtins.ROWS,
     *vectors.ROWS,
+    *fifos.ROWS,
     *programs.ROWS,
     *routes.ROWS,
     *libraries.ROWS,

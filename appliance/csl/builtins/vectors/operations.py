@@ -25,6 +25,7 @@ from appliance.csl.program.types import BOOL as M_BOOL
 from appliance.csl.program.types import DescriptorType, Scalar
 from appliance.csl.semantics.context.frames import Frame, FunctionValue
 from appliance.csl.semantics.expressions.evaluate import coerce, needs_code, operand_of
+from appliance.csl.semantics.results.fifos import KINDS
 from appliance.csl.semantics.results.tile import TileWorld
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import FloatType, Type
@@ -262,6 +263,9 @@ def _operand(
     if isinstance(type_, t.DsrType) or type_ is t.FIFO:
         assert isinstance(value, Const)
         found: DsdOperand = value.value
+        if type_.name in KINDS:
+            assert isinstance(frame.world, TileWorld)
+            frame.world.fifo_registers.used.setdefault(value.value, (frame, where))
         return found
     if isinstance(type_, t.DsdType):
         return _scalar(value, where, frame)

@@ -22,6 +22,7 @@ from appliance.csl.program.types import POINTER
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.evaluate import needs_code, operand_of
 from appliance.csl.semantics.expressions.places import address_of, in_memory, place_of
+from appliance.csl.semantics.results.fifos import KINDS, FifoRegisters
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.place_kinds import Place
 from appliance.csl.semantics.values.types import Type
@@ -29,11 +30,11 @@ from appliance.csl.semantics.values.values import VOID, Const, Value, field_of
 from appliance.csl.syntax import tree
 
 MAX_DSR = 63
-_FIFO_KINDS = {"dsr_fifo_dest": DsrKind.DEST, "dsr_fifo_src1": DsrKind.SRC1}
 _FIFO_OPTIONS = (
     *("activate_pop", "activate_push", "empty_action", "full_action", "priority", "simd_mode"),
     *("dest", "src", "xdsr"),
 )
+_FIFO_REGISTERS = {"dest": "dsr_dest", "src": "dsr_src1", "xdsr": "xdsr"}
 _ACTIONS = ("test_or_suspend", "terminate", "suspend", "fault")
 
 
@@ -42,13 +43,26 @@ def _get_dsr(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Val
     type_ = type_argument(node, 0, frame)
     if not isinstance(type_, t.DsrType) or type_.name in ("xdsr", "sr"):
         frame.fail(node.arguments[0], f"expected a DSR type, got '{type_}'")
+    if type_.name in KINDS:
+        given = argument(node, 1, frame)
+        if isinstance(given.type, t.DsrType):
+            return _fifo_dsr(type_, given, node, frame)
     return _dsr(type_, int_argument(node, 1, frame, "the number of a DSR"), node, frame)
+
+
+def _fifo_dsr(type_: Type, given: Value, node: tree.BuiltinCall, frame: Frame) -> Const:
+    """The DSR of a FIFO by the plain one in which it is."""
+    if given.type.name != KINDS[type_.name]:
+        text = f"'{type_}' is of a '{KINDS[type_.name]}', not of a '{given.type}'"
+        frame.fail(node.arguments[1], text)
+    assert isinstance(given, Const)
+    return Const(type_, given.value)
 
 
 def _dsr(type_: Type, number: int, node: tree.BuiltinCall, frame: Frame) -> Value:
     if not 0 <= number <= MAX_DSR:
         frame.fail(node.arguments[-1], f"DSR {number} is outside 0 to {MAX_DSR}")
-    kind = _FIFO_KINDS.get(type_.name) or DsrKind(type_.name)
+    kind = KINDS.get(type_.name) or DsrKind(type_.name)
     return Const(type_, Dsr(kind, number))
 
 
@@ -84,6 +98,10 @@ def _load(
     dsr = known_argument(node, 0, frame, "a DSR")
     if not isinstance(dsr.type, t.DsrType):
         frame.fail(node.arguments[0], f"expected a DSR, got '{dsr.type}'")
+    if dsr.type.name in KINDS:
+        text = f"a '{dsr.type}' is not loaded; '@allocate_fifo' puts the FIFO there"
+        frame.fail(node.arguments[0], text)
+    world.fifo_registers.loaded.setdefault(dsr.value, (frame, node))
     extra: dict[str, Dsr] = {}
     for place, name in enumerate(more, 1):
         register = known_argument(node, place, frame, f"an {name}")
@@ -171,9 +189,33 @@ def _allocate_fifo(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
     if element_bytes not in (2, 4) or not isinstance(pointer, Const):
         frame.fail(node.arguments[0], f"a FIFO has 16- or 32-bit elements, not '{array.element}'")
     settings = settings_argument(node, 1, frame, "'@allocate_fifo'")
-    fifo = _fifo(settings, pointer, array, element_bytes, node, frame)
-    world.fifos.append(fifo)
-    return Const(t.FIFO, FifoReference(len(world.fifos) - 1))
+    reference = FifoReference(len(world.fifos))
+    for dsr in _fifo_registers(settings, world.fifo_registers, frame):
+        world.fifo_registers.held[dsr] = reference
+    world.fifos.append(_fifo(settings, pointer, array, element_bytes, node, frame))
+    return Const(t.FIFO, reference)
+
+
+def _fifo_registers(settings: Settings, used: FifoRegisters, frame: Frame) -> tuple[Dsr, ...]:
+    """The DSRs that the program gives a FIFO: none, or one of each file with one number."""
+    given = {name: settings.take_known(name) for name in _FIFO_REGISTERS}
+    if all(value is None for value in given.values()):
+        return ()
+    dsrs = list[Dsr]()
+    for name, value in given.items():
+        if value is None:
+            frame.fail(settings.node, "'.dest', '.src' and '.xdsr' are given together")
+        if value.type.name != _FIFO_REGISTERS[name]:
+            text = f"'.{name}': expected type '{_FIFO_REGISTERS[name]}', got: '{value.type}'"
+            frame.fail(settings.node, text)
+        dsrs.append(value.value)
+    dest, source, _ = dsrs
+    if dest.number != source.number:
+        text = f"'.dest' is DSR {dest.number} and '.src' is {source.number}; they have one number"
+        frame.fail(settings.node, text)
+    if dest in used.held:
+        frame.fail(settings.node, f"DSR {dest.number} holds another FIFO already")
+    return (dest, source)
 
 
 def _fifo(
@@ -188,8 +230,7 @@ def _fifo(
         ("simd_mode", "wse2"), ("priority", "wse3"), ("full_action", "wse3"),
     ):  # fmt: skip
         settings.check_machine(name, architecture)
-    for name in ("dest", "src", "xdsr", "simd_mode"):
-        settings.take_known(name)
+    settings.take_known("simd_mode")
     pop, push = settings.take("activate_pop"), settings.take("activate_push")
     empty, full = settings.take_known("empty_action"), settings.take_known("full_action")
     found = Fifo(

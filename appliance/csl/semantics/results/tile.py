@@ -13,6 +13,7 @@ from appliance.csl.semantics.context.builder import FunctionBuilder
 from appliance.csl.semantics.context.frames import Frame, FunctionValue, Scope, World
 from appliance.csl.semantics.context.session import Session, guard
 from appliance.csl.semantics.expressions.linkage import extern_function
+from appliance.csl.semantics.results.fifos import FifoRegisters
 from appliance.csl.semantics.results.image import initial_image
 from appliance.csl.semantics.results.memory import Symbol, code_symbols, overflow
 from appliance.csl.semantics.statements.calls import (
@@ -98,6 +99,7 @@ class TileWorld(World):
         self.more_colors: list[c.QueueInitialisation] = []
         """WSE-2: further colors of input queues."""
         self.fifos: list[c.Fifo] = []
+        self.fifo_registers = FifoRegisters()
         self.dsr_loads: list[c.InitialDsrLoad] = []
         self.handlers: dict[tuple[str, int], c.Handler] = {}
         self.exports: dict[str, c.Export] = {}
@@ -290,6 +292,7 @@ class TileWorld(World):
         """Everything collected, as a code class."""
         self._check_control_mask()
         self._check_shared_with_memcpy()
+        self.fifo_registers.check()
         for frame, node, text in () if self.has_control_table else self.in_one_table:
             frame.error(node, f"{text}; wse3 has one table for both")
         self._fill_symbol_addresses()
@@ -298,9 +301,8 @@ class TileWorld(World):
         functions = []
         for number, job in enumerate(self._jobs):
             result: MachineType | None = returned_machine(job.result)
-            functions.append(
-                job.builder.finish(job.num_parameters, result, may_wait=number in waits)
-            )
+            made = job.builder.finish(job.num_parameters, result, may_wait=number in waits)
+            functions.append(self.fifo_registers.resolved(made))
         self._check_memory(functions, root)
         self._check_activated()
         self._check_recursion(root)
@@ -488,6 +490,9 @@ def _must_evaluate(item: tree.Declaration) -> bool:
 
 
 def _has_effect(node: tree.Node) -> bool:
-    if isinstance(node, tree.BuiltinCall) and node.name == "import_module":
-        return True
+    if isinstance(node, tree.BuiltinCall):
+        if node.name == "import_module":
+            return True
+        if node.name == "allocate_fifo" and len(node.arguments) > 1:  # Its DSRs may be used alone.
+            return True
     return any(_has_effect(child) for child in tree.children(node))
