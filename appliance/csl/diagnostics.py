@@ -120,21 +120,3 @@ def other_name(name: str, known: Iterable[str]) -> str:
     """What to write instead of an unknown name: a type's name here, or the nearest known one."""
     instead = _FOREIGN_NAMES.get(name)
     return f"; CSL calls it '{instead}'" if instead else did_you_mean(name, known)
-
-
-REMOVED_BUILTINS = {
-    "bind_task": "write '@bind_data_task', '@bind_local_task' or '@bind_control_task'",
-    "get_color_id": "write '@get_int'",
-}
-"""Builtins of earlier releases, and what to write instead."""
-
-_MEMCPY = (
-    "import <memcpy/get_params> with '.width' and '.height' in the layout, and <memcpy/memcpy> "
-    "with what its 'get_params(x)' returns in each PE"
-)
-REMOVED_LIBRARIES = {
-    "<memcpy_multi/get_params>": _MEMCPY,
-    "<memcpy_multi/memcpy>": _MEMCPY,
-    "<memcpy_multi/memcpy_switches>": "import <memcpy/memcpy_switches>",
-}
-"""Libraries of earlier releases, and what to import instead."""

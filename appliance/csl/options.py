@@ -11,8 +11,7 @@ class CompileOptions:
     architecture: str = "wse2"
     """`wse2` or `wse3`."""
     dialect: str = "any"
-    """`2.10` turns what that version of the language removed into errors; `any`, and each earlier
-    release, accepts both."""
+    """A release of the language (`releases.RELEASES`), or `any`: what each of them has."""
     fabric_dims: tuple[int, int] | None = None
     """Width and height of the fabric; None takes the smallest that fits."""
     fabric_offsets: tuple[int, int] = (0, 0)

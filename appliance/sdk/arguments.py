@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from appliance.core.errors import UserError
 from appliance.csl.options import CompileOptions
+from appliance.csl.releases import ANY, RELEASES
 
 DEFAULT_OUTPUT = "out"
 IMPORT_VARIABLE = "CSL_IMPORT_PATH"
@@ -20,7 +21,6 @@ MAX_EVENTS = 1 << 24
 DEFAULT_SECONDS = 1800
 DEFAULT_MEBIBYTES = 8192
 _MAX_CHANNELS = 16
-_RELEASES = ("1.1", "1.2", "1.3", "1.4", "2.10", "any")
 """Releases of the language; what 2.10 removed is refused by it alone."""
 _VERSION = "cslc of the open Wafer-Scale Cluster appliance, for CSL of SDK 1.1 to 2.10"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -170,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--width-east-buf", type=int, default=0, metavar="N", help="columns of output buffer")
     add("--import-path", action="append", default=[], metavar="DIR", help="where else files are")
     add("--fp16-format", choices=("f16", "cb16", "bf16"), default="f16", help="16-bit float format")
-    add("--sdk-version", choices=_RELEASES, default="any", help="language version")
+    add("--sdk-version", choices=(*RELEASES, ANY), default=ANY, help="language version")
     add("--version", action="version", version=_VERSION)
     add("--output-json", nargs="?", const="", metavar="PATH", help="write out.json there, too")
     add(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from appliance.csl.diagnostics import REMOVED_BUILTINS, did_you_mean
+from appliance.csl.diagnostics import did_you_mean
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.evaluate import evaluate, handles, is_integer, known
 from appliance.csl.semantics.results.layout import LayoutWorld
@@ -21,24 +21,18 @@ class _Entry:
     least: int
     most: int
     function: Builtin
-    removed: str
 
 
 _BUILTINS: dict[str, _Entry] = {}
 MANY = 99
 
 
-def builtin(
-    name: str, least: int, most: int | None = None, *, removed: str = ""
-) -> Callable[[Builtin], Builtin]:
-    """Registers a builtin that takes `least` to `most` arguments.
-
-    `removed` is what replaces it, for those that version 2.10 of the language no longer has.
-    """
+def builtin(name: str, least: int, most: int | None = None) -> Callable[[Builtin], Builtin]:
+    """Registers a builtin that takes `least` to `most` arguments."""
 
     def register(function: Builtin) -> Builtin:
         most_ = least if most is None else most
-        _BUILTINS[name] = _Entry(least, most_, function, removed)
+        _BUILTINS[name] = _Entry(least, most_, function)
         return function
 
     return register
@@ -53,18 +47,13 @@ def names_of_builtins() -> frozenset[str]:
 def _call(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     entry = _BUILTINS.get(node.name)
     span = (node.start, node.start + 1 + len(node.name))
-    if entry is None and node.name in REMOVED_BUILTINS:
-        frame.fail(
-            span, f"`@{node.name}` is no longer supported in CSL; {REMOVED_BUILTINS[node.name]}"
-        )
+    frame.check_release(span, f"@{node.name}")
     if entry is None:
         near = did_you_mean(node.name, _BUILTINS).replace("'", "'@", 1)
         frame.fail(span, f"there is no builtin '@{node.name}'{near}")
     count = len(node.arguments)
     if not entry.least <= count <= entry.most:
         frame.fail(node, f"'@{node.name}' takes {_counts(entry)}, got {count}")
-    if entry.removed and frame.world.session.options.dialect == "2.10":
-        frame.fail(span, f"`@{node.name}` is no longer supported in CSL; {entry.removed}")
     return entry.function(node, frame, expected)
 
 

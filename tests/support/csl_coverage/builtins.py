@@ -102,6 +102,22 @@ VALUES = (
         "const r = @range(i32, 3, 9, 2);",
     ),
     known("'@get_ut_id' and '@get_int'", "@get_int(@get_ut_id(5))", 5),
+    known("'@get_color_id' of SDK 1.1", "@get_color_id(@get_color(5))", 5),
+    Row(
+        page=PAGE,
+        says="SDK 1.2 has no '@get_color_id'",
+        body="out[0] = $$@get_color_id(@get_color(5));",
+        refused="no longer supported in CSL; write '@get_int'",
+        options={"dialect": "1.2"},
+    ),
+    Row(
+        page=PAGE,
+        says="SDK 1.4 has no packed structs",
+        top="const T = $$packed struct { a: u8 };",
+        body="out[0] = T{ .a = 1 }.a;",
+        refused="'packed' came with SDK 2.10; the program is of 1.4",
+        options={"dialect": "1.4"},
+    ),
     Row(
         page=PAGE,
         says="'@import_comptime_value' of objects, arrays and colors",

@@ -88,16 +88,3 @@ def test_an_absolute_path_is_looked_for_there_only() -> None:
 )
 def test_a_library_of_an_earlier_release_says_what_to_import_instead(path: str, text: str) -> None:
     check_error(f'const m = @import_module($$"<{path}>"); comptime {{ m; }}', text)
-
-
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        ("@bind_task(t, @get_color(1));", "'@bind_data_task', '@bind_local_task' or"),
-        ("const x = @get_color_id(@get_color(1));", "write '@get_int'"),
-    ],
-)
-def test_a_builtin_of_an_earlier_release_says_what_to_write_instead(call: str, text: str) -> None:
-    at = call.index("@")
-    marked = f"{call[:at]}$${call[at:]}"
-    check_error(f"task t() void {{}} comptime {{ {marked} }}", text)

@@ -77,7 +77,7 @@ def _rank(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     return Const(t.U16, len(_array_type(node, frame).dimensions))
 
 
-@builtin("concat_structs", 2, removed="nest the structs as fields instead")
+@builtin("concat_structs", 2)
 def _concat_structs(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     names: list[str] = []
     values: list[Value] = []

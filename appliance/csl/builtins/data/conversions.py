@@ -157,6 +157,7 @@ def _is_same_type(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -
 
 
 @builtin("get_int", 1)
+@builtin("get_color_id", 1)
 def _get_int(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     value = argument(node, 0, frame)
     type_ = value.type

@@ -46,6 +46,7 @@ def _import_module(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
     full = session.resolve(path, importer)
     if full is None:
         frame.fail(node.arguments[0], session.not_found(path, importer))
+    frame.check_release(node.arguments[0], full)
     unit = session.unit(full)
     assert unit is not None
     if unit.has_errors:

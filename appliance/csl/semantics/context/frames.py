@@ -5,6 +5,7 @@ from typing import NoReturn
 
 from appliance.csl.diagnostics import CslError, Diagnostic, Note, Severity
 from appliance.csl.program.types import Position
+from appliance.csl.releases import problem_of
 from appliance.csl.semantics.context.builder import FunctionBuilder
 from appliance.csl.semantics.context.flow import Exit
 from appliance.csl.semantics.context.session import Session, Unit
@@ -150,6 +151,12 @@ class Frame:
         """Reports a warning."""
         if not self.module.unit.is_library:
             self.world.session.report(self._diagnostic(Severity.WARNING, node, text, ()))
+
+    def check_release(self, node: tree.Node | tuple[int, int], what: str) -> None:
+        """Fails if the release of `--sdk-version` does not have something; our libraries may."""
+        problem = problem_of(what, self.world.session.options.dialect)
+        if problem and not self.module.unit.is_library:
+            self.fail(node, problem)
 
     def deprecated(self, node: tree.Node | tuple[int, int], what: str) -> None:
         """Reports what version 2.10 of the language still takes, but not for long."""

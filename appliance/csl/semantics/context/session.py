@@ -3,7 +3,6 @@
 from posixpath import dirname, isabs, join, normpath
 
 from appliance.csl.diagnostics import (
-    REMOVED_LIBRARIES,
     CslError,
     Diagnostic,
     Note,
@@ -14,6 +13,7 @@ from appliance.csl.diagnostics import (
 from appliance.csl.libraries import library_names, library_source
 from appliance.csl.options import CompileOptions, SourceLoader
 from appliance.csl.program.types import Position
+from appliance.csl.releases import PARTS
 from appliance.csl.semantics.values.types import FloatType, Type, half_type
 from appliance.csl.sources import Source, Span
 from appliance.csl.syntax import parse, tree
@@ -144,8 +144,8 @@ class Session:
     def not_found(self, path: str, importer: str) -> str:
         """The text of the error for a file that is in none of these places."""
         if path.startswith("<"):
-            instead = REMOVED_LIBRARIES.get(path)
-            more = f": it is of an earlier release of the SDK; {instead}" if instead else ""
+            part = PARTS.get(path)
+            more = f": it is of an earlier release of the SDK; {part.instead}" if part else ""
             near = did_you_mean(path[1:-1], library_names()).replace("'", "'<", 1)
             near = near.replace("'?", ">'?")
             return f"there is no library '{path}'{more or near}"

@@ -90,14 +90,11 @@ class Module(Scope):
         self._globals[name] = result
         return result
 
-    def _lacks_old_types(self) -> bool:
-        return self.world.session.options.dialect == "2.10" and not self.unit.is_library
-
     def _predefined(self, name: str, frame: Frame, node: tree.Node) -> Const:
         type_ = t.named_type(name, self.world.session.options.fp16_format)
-        if type_ is t.COMPTIME_STRUCT and self._lacks_old_types():
-            frame.fail(node, f"`{name}` is no longer supported in CSL; use no type, or 'anytype'")
         if type_ is not None:
+            is_odd = isinstance(type_, t.IntType) and name not in t.NAMED
+            frame.check_release(node, "an integer of any width" if is_odd else name)
             found = type_value(type_)
         elif name in DIRECTIONS:
             found = Const(t.DIRECTION, DIRECTIONS.index(name))
@@ -110,6 +107,10 @@ class Module(Scope):
         return found
 
     def _function(self, node: tree.Function) -> Const:
+        if node.is_inline:
+            self.frame.check_release(
+                (node.name_start, node.name_start + len(node.name)), "inline fn"
+            )
         if node.is_extern and node.body is not None:
             self.frame.fail(node.body, f"extern function '{node.name}' cannot have a body")
         parameters = tuple(

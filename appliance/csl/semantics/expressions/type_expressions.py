@@ -66,6 +66,8 @@ def _function_type(node: tree.FunctionType, frame: Frame, expected: Type | None)
 
 @handles(tree.StructType)
 def _struct_type(node: tree.StructType, frame: Frame, expected: Type | None) -> Value:
+    if node.kind == "union" or node.packed:
+        frame.check_release(node, "packed" if node.packed else "union")
     names = tuple([field.name for field in node.fields])
     for at, field in enumerate(node.fields):
         if field.name in names[:at]:

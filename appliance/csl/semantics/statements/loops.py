@@ -157,6 +157,8 @@ def _finish(
 
 @executes(tree.For)
 def _for(node: tree.For, frame: Frame) -> Flow | None:
+    if node.is_inline:
+        frame.check_release(node, "inline for")
     sequence = place_of(node.sequence, frame)
     if sequence.type is t.POISON:
         frame.silent()

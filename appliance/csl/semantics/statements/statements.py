@@ -90,6 +90,7 @@ def _block(node: tree.Block, frame: Frame) -> Flow | None:
 
 def labelled_block(node: tree.Block, frame: Frame, expected: t.Type | None) -> Value:
     """A block that `break :label value` can leave; its value."""
+    frame.check_release(node, "a label")
     target = Exit(node.label, nesting=frame.nesting, is_loop=False, type_=expected)
     frame.exits.append(target)
     try:
@@ -363,6 +364,8 @@ def _continue(node: tree.Continue, frame: Frame) -> Flow | None:
 
 
 def _target(label: str | None, node: tree.Node, frame: Frame, *, needs_loop: bool) -> Exit:
+    if label is not None:
+        frame.check_release(node, "a label")
     for target in reversed(frame.exits):
         if needs_loop and not target.is_loop:
             continue
