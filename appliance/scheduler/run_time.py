@@ -28,6 +28,7 @@ _RUNS_KEPT = 8
 _RUNS_AVERAGED = 2
 _BOUND_MARGIN = 1.5
 _MIN_SECONDS = 1.0
+_ENDS_ASSUMED, _ENDS_AVERAGED = 8, 256
 USUAL_AFTERMATH = Aftermath(tail_seconds=5.0)
 """Of a user of whom nothing is known: clients take 3 to 9 s for their last values and their end."""
 
@@ -85,8 +86,20 @@ class _Run(NamedTuple):
     aftermath: Aftermath | None
 
 
+class _Spent(NamedTuple):
+    """What part of its length a run takes on average, and of how many ends that is the mean."""
+
+    share: float = 1.0
+    num_ends: int = _ENDS_ASSUMED
+
+    def and_one(self, share: float) -> "_Spent":
+        """Return the same after one more end; of the last few hundred each counts about alike."""
+        num_ends = min(self.num_ends + 1, _ENDS_AVERAGED)
+        return _Spent(self.share + (share - self.share) / num_ends, num_ends)
+
+
 class RunHistory:
-    """Run times of finished jobs, by origin.
+    """Run times of finished jobs, by origin, and what part of them jobs that are cut short take.
 
     Args:
         policy: Gives the defaults.
@@ -102,6 +115,7 @@ class RunHistory:
             JobType.SDK_EXECUTE: policy.default_execute_seconds,
         }
         self._runs: dict[Origin, deque[_Run]] = {}
+        self._spent: dict[JobType, _Spent] = {}
 
     def observe(
         self,
@@ -122,6 +136,25 @@ class RunHistory:
         for name in {program, ""}:
             runs = self._runs.setdefault(Origin(user, name, job_type), deque(maxlen=_RUNS_KEPT))
             runs.append(_Run(max(seconds, _MIN_SECONDS), aftermath))
+        self._spend(job_type, 1.0)
+
+    def observe_cut(self, user: str, program: str, job_type: JobType, seconds: float) -> None:
+        """Record what a job took that failed or was cancelled while it ran.
+
+        How long it would have run is known of a program, or at least a user, that has run before;
+        of others nothing is learned.
+        """
+        whole = self._learned(user, program, job_type)
+        if whole.basis is not Basis.DEFAULT:
+            self._spend(job_type, min(seconds / whole.expected_seconds, 1.0))
+
+    def _spend(self, job_type: JobType, share: float) -> None:
+        spent = self._spent.get(job_type.queue_type, _Spent())
+        self._spent[job_type.queue_type] = spent.and_one(share)
+
+    def spent_share(self, job_type: JobType) -> float:
+        """Return what part of its run time a job takes on average, 1 if none is ever cut short."""
+        return self._spent.get(job_type.queue_type, _Spent()).share
 
     def knows(self, user: str, program: str, job_type: JobType) -> bool:
         """Whether a job with exactly this program has run."""

@@ -18,6 +18,8 @@ _SWEEPS, _SWEEP_ENDS = 0.6, 0.15
 _FED_SLOWLY = 0.25
 _FAILS, _CANCELLED = 0.06, 0.06
 _RUN_NOISE = 0.04
+_PREFETCHED = 4
+"""Batches that are there when the steps begin."""
 
 
 class End(StrEnum):
@@ -52,6 +54,19 @@ class MixedSession:
     def seconds(self) -> float:
         """Its steps, about."""
         return self.first_step_seconds + self.num_steps * max(self.step_seconds, self.batch_seconds)
+
+    def completion_seconds(self, step: int) -> float:
+        """Return when a step, from 1, is complete, since the begin of the steps."""
+        fed = max(step - _PREFETCHED, 0) * self.batch_seconds
+        return max(self.first_step_seconds + (step - 1) * self.step_seconds, fed)
+
+    def num_batches(self, elapsed_seconds: float) -> int:
+        """Return how many batches are loaded so long after the begin, if nobody waits for steps."""
+        return _PREFETCHED + math.floor(elapsed_seconds / self.batch_seconds)
+
+    def most_batches(self, completed_steps: int) -> int:
+        """Return how many batches are loaded at most when so many steps are complete."""
+        return min(completed_steps + _PREFETCHED, self.num_steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +103,21 @@ class MixedJob:
         return self.tail_seconds + sum(
             each.wait_seconds + each.seconds + each.fetch_seconds for each in self.sessions
         )
+
+    @property
+    def cut_seconds(self) -> float:
+        """After what time it is ended, if its client does not end it before; infinite for never."""
+        lives = math.inf if self.end is End.SUCCEEDS else self.run_seconds * self.lives
+        return min(lives, self.limit_seconds or math.inf)
+
+    @property
+    def whole_seconds(self) -> float:
+        """Its run, if only its limit ends it before its client does."""
+        whole = self.tail_seconds + sum(
+            each.wait_seconds + each.completion_seconds(each.num_steps) + each.fetch_seconds
+            for each in self.sessions
+        )
+        return min(whole, self.limit_seconds or math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ management keeps of that, and the answers to those who ask. Only time and the jo
 import datetime as dt
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from appliance.coordinator.run.session_times import SessionProgress
@@ -27,7 +27,9 @@ from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import JobQueue, PendingJob
 from appliance.scheduler.run_time import RunHistory
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
+from appliance.scheduler.waiting.expected_start import WaitingJobs
 from appliance.scheduler.waiting.wait_reasons import Wait
+from benchmarks.simulation.foresight import foreseen
 from benchmarks.simulation.mixed_jobs import End, MixedJob, MixedSession
 from protos.wsc.v1.management_pb2 import PodReport
 
@@ -38,8 +40,6 @@ _PATIENCE_SECONDS = 900.0
 _PAST_USE_SECONDS = 2e5
 """What users have used before, once to three times: a day of two systems each. In a cluster that
 nobody has used the first jobs make everybody's share."""
-_PREFETCHED = 4
-"""Batches that are there when the steps begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,9 @@ class Answer:
         start_seconds: The start that was expected; None if that could not be said.
         is_promised: Whether it was to start then or earlier.
         basis: What it rested on.
+        whole_seconds: The start that somebody would have expected who knew how long all jobs take
+            that nothing cuts short; None if nobody asked.
+        known_seconds: The same of somebody who knew how long all jobs take.
     """
 
     job: int
@@ -59,6 +62,8 @@ class Answer:
     start_seconds: float | None
     is_promised: bool
     basis: str
+    whole_seconds: float | None = None
+    known_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,18 +112,12 @@ class _Session:
     @property
     def last_step_seconds(self) -> float:
         """When the last step is complete."""
-        return self._begun + self._completion(self._session.num_steps)
+        return self._begun + self._session.completion_seconds(self._session.num_steps)
 
     @property
     def end_seconds(self) -> float:
         """When its client has fetched what it wants of it."""
         return self.last_step_seconds + self._session.fetch_seconds
-
-    def _completion(self, step: int) -> float:
-        """Return when a step, from 1, is complete, since the begin of the steps."""
-        told = self._session
-        fed = max(step - _PREFETCHED, 0) * told.batch_seconds
-        return max(told.first_step_seconds + (step - 1) * told.step_seconds, fed)
 
     def completed_steps(self, session: int) -> int:
         """Return the steps that are complete."""
@@ -126,15 +125,18 @@ class _Session:
         elapsed, low, high = self._clock.seconds - self._begun, 0, self._session.num_steps
         while low < high:
             step = (low + high + 1) // 2
-            low, high = (step, high) if self._completion(step) <= elapsed else (low, step - 1)
+            low, high = (
+                (step, high)
+                if self._session.completion_seconds(step) <= elapsed
+                else (low, step - 1)
+            )
         return low
 
     def reports(self, session: int | None = None) -> Sequence[PodReport]:
         """Return what the pods report: of the systems, of what passes batches on, of a worker."""
         told, completed = self._session, self.completed_steps(self._number)
         elapsed = max(self._clock.seconds - self._begun, 0.0)
-        made = _PREFETCHED + math.floor(elapsed / told.batch_seconds)
-        num_batches = min(made, completed + _PREFETCHED, told.num_steps)
+        num_batches = min(told.num_batches(elapsed), told.most_batches(completed))
         loading = {readings.BATCH_LOADING: 2.0 + num_batches * told.batch_seconds}
         step = {readings.WALL_STEP: told.step_seconds}
         return (
@@ -149,12 +151,12 @@ class _Running:
 
     def __init__(self, number: int, job: MixedJob, grant: Grant, clock: _VirtualClock) -> None:
         self.number, self.job, self.grant, self._clock = number, job, grant, clock
+        self.started_seconds = clock.seconds
         self._coming = deque(enumerate(job.sessions, start=1))
         self._next_seconds = clock.seconds + job.sessions[0].wait_seconds
         self.session: _Session | None = None
         self._index = 0
-        lives = job.run_seconds * job.lives if job.end is not End.SUCCEEDS else math.inf
-        self._end_seconds = clock.seconds + min(lives, job.limit_seconds or math.inf)
+        self._end_seconds = clock.seconds + job.cut_seconds
 
     @property
     def is_over(self) -> bool:
@@ -198,10 +200,13 @@ class RunReplay:
     Args:
         jobs: What is submitted.
         num_systems: Systems of the cluster.
+        foresees: Whether it is found out, too, what could be said by somebody who knew the jobs.
     """
 
-    def __init__(self, jobs: Sequence[MixedJob], num_systems: int) -> None:
-        self._jobs, self._policy = jobs, Policy()
+    def __init__(
+        self, jobs: Sequence[MixedJob], num_systems: int, *, foresees: bool = False
+    ) -> None:
+        self._jobs, self._policy, self._foresees = jobs, Policy(), foresees
         self._systems = tuple(System(name=f"s{index}") for index in range(num_systems))
         self._clock = _VirtualClock()
         self._mailbox = Mailbox()
@@ -261,11 +266,13 @@ class RunReplay:
         seconds = now - grant.started_seconds
         completed = self._mailbox.progress.completed(name)
         self._usage.charge(grant.account, grant.num_systems * seconds, at_seconds=now)
+        user, program = grant.account.user, str(running.job.program)
         if running.has_succeeded:
             aftermath = None if completed is None else completed.after(now)
-            user, program = grant.account.user, str(running.job.program)
             self._history.observe(user, program, grant.type, seconds, aftermath)
             self._queue.relearn(user, program, grant.type)
+        else:
+            self._history.observe_cut(user, program, grant.type, seconds)
         self._mailbox.progress.forget(name)
         del self._running[name]
 
@@ -313,8 +320,11 @@ class RunReplay:
         waits, again = self._mailbox.waits_at(now), self._mailbox.waits_at(now + 0.9)
         if waits is not again:
             self._contradictions.append(f"two answers in the second after {now}")
+        if waits is None:
+            return
+        whole = self._foreseen(waits.waiting, cut=False) if self._foresees else {}
+        known = self._foreseen(waits.waiting, cut=True) if self._foresees else {}
         for pending in self._queue:
-            assert waits is not None
             wait = waits[pending.id]
             start = wait.expected_start
             self._contradictions += _contradictions(wait, now)
@@ -325,8 +335,33 @@ class RunReplay:
                     start_seconds=None if start is None else start.at_seconds,
                     is_promised=start is not None and start.is_promised,
                     basis="" if start is None else start.basis,
+                    whole_seconds=whole.get(pending.id),
+                    known_seconds=known.get(pending.id),
                 )
             )
+
+    def _foreseen(self, waiting: WaitingJobs, *, cut: bool) -> Mapping[JobId, float]:
+        """Return the starts that somebody expects who knows how long all jobs will run.
+
+        Args:
+            cut: Whether it is known, too, which fail and which are cancelled as they run.
+        """
+        lengths = {
+            pending.id: _length(self._jobs[pending.sequence], cut=cut) for pending in self._queue
+        }
+        ends = {
+            name: math.ceil(running.started_seconds + _length(running.job, cut=cut))
+            for name, running in self._running.items()
+        }
+        starts = foreseen(waiting, ends, lengths)
+        found = {
+            job.id: starts.find(slot) for slot, job in enumerate(waiting.jobs) if job.id in lengths
+        }
+        return {job: start.at_seconds for job, start in found.items() if start is not None}
+
+
+def _length(job: MixedJob, *, cut: bool) -> float:
+    return min(job.whole_seconds, job.cut_seconds) if cut else job.whole_seconds
 
 
 def _contradictions(wait: Wait, now_seconds: float) -> Iterator[str]:

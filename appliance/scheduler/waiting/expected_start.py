@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.run import CompletedSessions, RunProgress
 from appliance.core.ids import JobId
 from appliance.core.quantities import duration
@@ -81,6 +82,14 @@ class WaitingJobs:
         if told is None or self.cycle.queue.history.knows(job.user, job.program, job.type):
             return float(self.expected[slot])
         return min(told, job.limit_seconds or math.inf)
+
+    def planned_seconds(self, slot: int) -> float:
+        """Return for how long a waiting job is in the way of others.
+
+        Some fail and some are cancelled before their end, nobody knows which.
+        """
+        share = self.cycle.queue.history.spent_share(self.jobs[slot].type)
+        return self.run_seconds(slot) * share
 
     @cached_property
     def _running_alike(self) -> Mapping[Origin, float]:
@@ -216,7 +225,9 @@ class ExpectedStarts:
     def _work_ahead(self) -> NDArray[np.float64]:
         """For each slot, system-seconds that are expected of running jobs and of those before."""
         num_systems = self._waiting.demand[self._waiting.used.index(SYSTEMS)]
-        work = num_systems * np.minimum(self._waiting.expected, 1e12) * ~self._waiting.is_held
+        share = self._waiting.cycle.queue.history.spent_share(JobType.EXECUTE)
+        seconds = np.minimum(self._waiting.expected, 1e12) * share
+        work = num_systems * seconds * ~self._waiting.is_held
         ahead = np.zeros(len(self._waiting.jobs))
         ahead[self._waiting.order] = (
             np.cumsum(work[self._waiting.order]) - work[self._waiting.order]
@@ -256,7 +267,7 @@ class ExpectedStarts:
             found = profile.reserve(
                 self._waiting.jobs[slot].id,
                 self._waiting.demand[:, slot],
-                self._waiting.run_seconds(slot),
+                self._waiting.planned_seconds(slot),
             )
             if found is not None:
                 planned[slot] = found

@@ -87,6 +87,11 @@ class Waits(Mapping[JobId, Wait]):
         self._starts = ExpectedStarts(waiting)
         self._lock = threading.Lock()
 
+    @property
+    def waiting(self) -> WaitingJobs:
+        """The jobs, and the running jobs before them."""
+        return self._waiting
+
     @classmethod
     def after(cls, cycle: CycleState) -> "Waits":
         """Return those of a finished cycle; what is needed of it is copied."""

@@ -1,6 +1,7 @@
 """Expected starts rest on the running job's own steps, then on its like, then on limits."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -284,3 +285,23 @@ def test_ended_runs_of_a_program_tell_more_than_one_that_runs():
     queue = JobQueue([execute("first", 1, program="sweep", user="ada")], history=history)
     outcome = run_cycle(cluster(1, replace(running, program="sweep"), now_seconds=NOW), queue)
     assert outcome.waits["first"].run_seconds == 60.0
+
+
+def test_who_waits_behind_waiting_jobs_expects_that_some_of_them_are_cut_short():
+    history = RunHistory()
+    history.observe("ada", "sweep", JobType.EXECUTE, 100.0)
+    for _ in range(8):
+        history.observe_cut("ada", "sweep", JobType.EXECUTE, 0.0)
+    sweep = [
+        execute(f"job{number:03}", 1, sequence=number, program="sweep", user="ada")
+        for number in range(103)
+    ]
+    running = held("r", "s0", started_seconds=NOW - 10, estimate=HISTORY)
+    waits = run_cycle(cluster(1, running, now_seconds=NOW), JobQueue(sweep, history=history)).waits
+    share = history.spent_share(JobType.EXECUTE)
+    starts = [waits[job.id].expected_start.at_seconds - NOW for job in sweep]
+    assert share == pytest.approx(9 / 17)
+    gaps = [later - earlier for earlier, later in pairwise(starts)]
+    assert gaps[:99] == [pytest.approx(100.0 * share)] * 99
+    assert gaps[100:] == [pytest.approx(100.0 * share)] * 2  # beyond those that are planned singly
+    assert waits["job000"].run_seconds == 100.0

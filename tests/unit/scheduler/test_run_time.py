@@ -2,6 +2,8 @@
 
 import math
 
+import pytest
+
 from appliance.core.cluster.jobs import JobType
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import JobQueue
@@ -71,3 +73,30 @@ def test_jobs_that_wait_already_follow_what_is_learned():
         assert queue.columns.expected[mine] == fresh.columns.expected[other]
         assert queue.columns.bound[mine] == fresh.columns.bound[other]
         assert queue.columns.known_bound[mine] == fresh.columns.known_bound[other]
+
+
+def test_what_jobs_take_that_are_cut_short_lowers_the_share_that_jobs_take_on_average():
+    history = RunHistory()
+    assert history.spent_share(RUN) == 1.0
+    for _ in range(92):
+        history.observe("ada", "gpt", RUN, 100.0)
+    assert history.spent_share(RUN) == 1.0
+    for seconds in (0.0, 25.0, 75.0, 100.0) * 3:
+        history.observe_cut("ada", "gpt", RUN, seconds)
+    assert history.spent_share(RUN) == pytest.approx(1 - 12 * 0.5 / 112)
+    assert history.estimate("ada", "gpt", RUN).expected_seconds == 100.0
+
+
+def test_a_cut_run_counts_by_what_is_known_of_its_like():
+    def share_after(user, program, seconds, job_type=RUN):
+        history = RunHistory()
+        history.observe("ada", "gpt", job_type, 100.0)
+        history.observe_cut(user, program, job_type, seconds)
+        return history.spent_share(RUN)
+
+    assert share_after("ada", "gpt", 0.0) == pytest.approx(0.9)
+    assert share_after("ada", "new", 50.0) == pytest.approx(0.95)
+    assert share_after("ada", "gpt", 5000.0) == 1.0  # it has taken no more than a whole run
+    assert share_after("bob", "gpt", 1.0) == 1.0  # nothing is known of what bob's take
+    assert share_after("ada", "gpt", 0.0, JobType.SDK_EXECUTE) == pytest.approx(0.9)
+    assert share_after("ada", "gpt", 0.0, JobType.COMPILE) == 1.0

@@ -102,6 +102,8 @@ class Dispatcher:
             self._usage.charge(account, run.num_systems * seconds, at_seconds=ended)
             if run.has_succeeded:
                 self._history.observe(run.user, run.program, run.type, seconds, run.aftermath)
+            else:
+                self._history.observe_cut(run.user, run.program, run.type, seconds)
 
     def add(self, job: JobRecord) -> None:
         """Put a job into the queue; a compile job starts for a look into the cache first."""
@@ -192,10 +194,12 @@ class Dispatcher:
         seconds = now - grant.started_seconds
         aftermath = None if grant.completed is None else grant.completed.after(now)
         self._usage.charge(grant.account, grant.num_systems * seconds, at_seconds=now)
-        if phase is Phase.SUCCEEDED:
-            program = job.requirements.program
-            self._history.observe(grant.account.user, program, grant.type, seconds, aftermath)
-            self._queue.relearn(grant.account.user, program, grant.type)
+        user, program = grant.account.user, job.requirements.program
+        if phase is not Phase.SUCCEEDED:
+            self._history.observe_cut(user, program, grant.type, seconds)
+            return
+        self._history.observe(user, program, grant.type, seconds, aftermath)
+        self._queue.relearn(user, program, grant.type)
 
     def run_cycle(self) -> Sequence[Decision]:
         """Decide about every waiting job, and publish what was found."""
