@@ -143,7 +143,7 @@ test-compose: $(TOOLS) engine ## Bring docker-compose.yml up and train on it (5 
 engine: ## Install a container engine with Compose from Debian
 	@deploy/setup.sh engine
 
-kube-tools: ## Install helm and kubectl below ~/.cache/wsc
+kube-tools: ## Install helm, helm 4 and kubectl below ~/.cache/wsc
 	@deploy/setup.sh kube-tools
 
 kube-apiserver: ## Build the Kubernetes API server of the tests, once (root; 6 minutes)

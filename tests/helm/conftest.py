@@ -11,13 +11,23 @@ from tests.helm.test_chart import MATRIX
 from tests.support.helm import ROOT, Helm
 
 
-@pytest.fixture(scope="session")
-def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+def _program(name: str) -> Path:
     default = Path.home() / ".cache" / "wsc" / "kube-tools"
-    program = Path(os.environ.get("WSC_KUBE_TOOLS") or default) / "bin" / "helm"
+    program = Path(os.environ.get("WSC_KUBE_TOOLS") or default) / "bin" / name
     if not program.exists():
         subprocess.run([ROOT / "deploy" / "setup.sh", "kube-tools"], check=True)
-    return Helm(program, home=tmp_path_factory.mktemp("helm"))
+    return program
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm 3."""
+    return Helm(_program("helm"), home=tmp_path_factory.mktemp("helm"))
+
+
+@pytest.fixture(scope="session")
+def helm4(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return Helm(_program("helm4"), home=tmp_path_factory.mktemp("helm4"))
 
 
 @pytest.fixture(scope="session")

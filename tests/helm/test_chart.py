@@ -406,17 +406,10 @@ def test_what_grafana_and_prometheus_get_is_what_is_in_the_tree(
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("systems.count=0", "systems.count"),
-        ("tls.source=none", "tls.source"),
-        ("tls.source=secret", "tls.secretName"),
-        ("postgresql.mode=external", "postgresql.external.host"),
         (
             "postgresql.mode=external,postgresql.external.host=db",
             "postgresql.existingSecret or postgresql.password",
         ),
-        ("systems.cuont=3", "cuont"),
-        ("jobs.resources.chief.cpus=4", "cpus"),
-        ("jobs.onDrain=checkpoint", "onDrain"),
         ("management.replicas=2,postgresql.mode=none", "SQLite has one"),
         ("management.replicas=2,jobs.launcher=embedded", "one management has all jobs"),
         ("service.type=NodePort", "service.nodePort is needed"),

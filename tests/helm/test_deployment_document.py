@@ -77,8 +77,11 @@ def schema_of(path: str) -> Mapping[str, Any] | None:
             found = found.get("items", {})
             continue
         known, others = found.get("properties", {}), found.get("additionalProperties", True)
-        if part in known:
-            found = known[part]
+        by_pattern = [
+            each for key, each in found.get("patternProperties", {}).items() if re.match(key, part)
+        ]
+        if part in known or by_pattern:
+            found = known[part] if part in known else by_pattern[0]
         elif others is False or (known and others is True):
             return None
         else:

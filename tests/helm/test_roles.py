@@ -73,21 +73,6 @@ def test_a_role_adds_to_what_every_pod_has_and_replaces_what_can_be_but_one(
     assert (labels["team"], labels["tier"]) == ("b", "fast")
 
 
-@pytest.mark.parametrize("where", ["jobs", "jobs.roles.chief", "management", "proxy", "postgresql"])
-@pytest.mark.parametrize(
-    "label",
-    ["app.kubernetes.io/component", "helm.sh/chart", "wsc.open-appliance.org/leader"],
-)
-def test_labels_of_a_site_cannot_take_a_pod_out_of_policies_budgets_and_services(
-    helm: Helm, where: str, label: str
-) -> None:
-    value = f"{where}.podLabels.{label.replace('.', chr(92) + '.')}=web"
-    done = helm.run("template", "wsc", str(CHART), "--set", value)
-    assert done.returncode != 0
-    assert f"{where}.podLabels" in done.stderr
-    assert label in done.stderr
-
-
 def test_other_roles_have_what_every_pod_has(options: KubernetesOptions, tmp_path: Path) -> None:
     pods = pods_of(options, tmp_path)
     weight, coordinator = pods[Role.WEIGHT]["spec"], pods[Role.COORDINATOR]["spec"]
@@ -103,9 +88,3 @@ def test_pods_with_options_of_their_role_are_right_for_recent_kubernetes(
     for pod in pods_of(options, tmp_path).values():
         body = {"apiVersion": "v1", "kind": "Pod", **pod}
         kubernetes_validate.validate(body, version, strict=True)
-
-
-def test_a_role_that_does_not_exist_is_refused(helm: Helm) -> None:
-    done = helm.run("template", "wsc", str(CHART), "--set", "jobs.roles.chef.schedulerName=a")
-    assert done.returncode != 0
-    assert "chef" in done.stderr

@@ -23,8 +23,6 @@ def objects(helm: Helm) -> list[dict[str, Any]]:
         ("sessions.a.namespace=default", "namespace default is that of the release"),
         ("sessions.a.namespace=b,sessions.c.namespace=b", "is that of session a"),
         ("sessions.a.namespace=b,jobs.launcher=embedded", "jobs have no pods"),
-        ("sessions.a.namespace=B", "sessions.a.namespace"),
-        ("sessions.a.dataClaim=b", "namespace is required"),
     ],
 )
 def test_a_mapping_that_cannot_be_is_refused(helm: Helm, value: str, message: str) -> None:

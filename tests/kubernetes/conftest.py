@@ -17,8 +17,8 @@ from tests.support.start_costs import counted
 
 def pytest_collection_modifyitems(items):
     reason = reason_to_skip()
-    if not reason and not (find_tool("helm") and find_tool("kubectl")):
-        reason = "helm or kubectl is missing: deploy/setup.sh kube-tools"
+    if not reason and not all(map(find_tool, ("helm", "helm4", "kubectl"))):
+        reason = "helm, helm4 or kubectl is missing: deploy/setup.sh kube-tools"
     here = [item for item in items if "tests/kubernetes/" in str(item.path)]
     for item in here:
         item.add_marker(pytest.mark.kubernetes)

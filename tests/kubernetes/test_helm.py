@@ -1,4 +1,4 @@
-"""The chart is installed, upgraded, rolled back and uninstalled by a real helm on a real server.
+"""The chart is installed, upgraded, rolled back and uninstalled by the real Helm 3 and 4.
 
 There are no controllers, so nothing makes pods of the Deployment: what is tested is that the server
 takes every object, that the account which is made may do what the controller does, and that jobs
@@ -54,17 +54,25 @@ def admin(kube):
 
 @pytest.fixture
 def helm(kube, admin, tmp_path):
-    """Return a function that runs helm in the test's namespace."""
+    """Return a function that runs Helm 3 in the test's namespace."""
+    return runner("helm", kube, admin, tmp_path)
 
+
+@pytest.fixture
+def helm4(kube, admin, tmp_path):
+    return runner("helm4", kube, admin, tmp_path)
+
+
+def runner(program, kube, admin, home):
     def run(*arguments, given=(), is_refused=False):
         sets = [part for value in (*VALUES, *given) for part in ("--set", value)]
         done = subprocess.run(
             [
-                *(find_tool("helm"), *arguments),
+                *(find_tool(program), *arguments),
                 *("--kubeconfig", str(kube.kubeconfig), "--namespace", admin.namespace),
                 *(sets if arguments[0] in ("install", "upgrade") else ()),
             ],
-            env={**os.environ, "HOME": str(tmp_path)},
+            env={**os.environ, "HOME": str(home)},
             capture_output=True,
             text=True,
             timeout=300,
@@ -164,9 +172,10 @@ def test_an_upgrade_refuses_what_kubernetes_lets_nobody_change(kube, admin, helm
     assert f"old one, then upgrade: kubectl -n {admin.namespace} delete service {NAME}" in refused
 
 
-def test_install_upgrade_rollback_uninstall(kube, admin, helm, tmp_path):
+def test_install_upgrade_rollback_uninstall(kube, admin, helm4, tmp_path):
+    """Helm 4 applies by the server, which tells apart who has set what."""
     chart = str(CHART)
-    helm("install", RELEASE, chart)
+    helm4("install", RELEASE, chart)
     first = admin.find(DEPLOYMENT, NAME)
     assert parse_options(settings_of(admin), source="the chart").placement_seconds == 300
     api = kube.as_account(admin.namespace, account_token(admin, NAME))
@@ -177,20 +186,20 @@ def test_install_upgrade_rollback_uninstall(kube, admin, helm, tmp_path):
         management = PlayedManagement(admin, api)
         job = harness.submit(new_job("wsjob-a"))
         wait_until(lambda: len(nodes.started) == 2, seconds=60, what="running pods")
-        helm("upgrade", RELEASE, chart, given=("jobs.placementSeconds=60", "systems.count=4"))
+        helm4("upgrade", RELEASE, chart, given=("jobs.placementSeconds=60", "systems.count=4"))
         assert parse_options(settings_of(admin), source="the chart").placement_seconds == 60
         changed = admin.find(DEPLOYMENT, NAME)
         assert changed["metadata"]["uid"] == first["metadata"]["uid"]
         assert changed["metadata"]["generation"] > first["metadata"]["generation"]
         pods = {pod["status"]["phase"] for pod in nodes.pods()}
         assert pods == {"Running"}, "an upgrade ended a running job"
-        helm("rollback", RELEASE, "1")
+        helm4("rollback", RELEASE, "1")
         assert parse_options(settings_of(admin), source="the chart").placement_seconds == 300
         assert admin.find(DEPLOYMENT, NAME)["spec"]["template"] == first["spec"]["template"]
         assert pods == {pod["status"]["phase"] for pod in nodes.pods()}, "a rollback ended a job"
         hook = threading.Thread(target=play_hook, args=(admin, kube, tmp_path))
         hook.start()
-        helm("uninstall", RELEASE)
+        helm4("uninstall", RELEASE)
         hook.join(300)
         management.join()
         assert harness.jobs.load(job).phase.is_terminal
