@@ -180,12 +180,21 @@ def test_code_classes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+ON_REGISTERS = """
+const d = @get_dsr(dsr_dest, 1); const s = @get_dsr(dsr_src1, 1); const at = @get_local_task_id(12);
+task t() void {} comptime { @bind_local_task(t, at); } fn main() void {
+"""
+
+
 @pytest.mark.parametrize(
     ("pe", "text"),
     [
         ("fn main() void { const z: f32 = $$1; }", "an integer becomes 'f32' here; write @as(f32, 1)"),
         ("var x: u16; fn main() void { $$x + 1; }", "the value of this expression is not used"),
         ('const z = $$@import_module("<time>", .{ .nothing = 1 }); fn main() void {}', "module '<time>' has no param 'nothing'"),
+        (f"{ON_REGISTERS} @mov32(d, s, $$.{{ .async = true, .activate = t }}); }}",
+         "'.activate' has no effect here, where DSRs are the operands; give it to '@load_to_dsr'"),
+        (f"{ON_REGISTERS} @mov32(d, s, $$.{{ .async = true, .on_control = .{{ .terminate = true }} }}); }}", "'.on_control' has no effect here"),
     ],
 )  # fmt: skip
 def test_a_warning(pe: str, text: str) -> None:

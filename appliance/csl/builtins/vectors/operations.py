@@ -239,6 +239,21 @@ def _check_async(
     )
     if not is_fabric:
         frame.fail(node, "'.async' needs a fabric DSD or a DSR among the operands")
+    _warn_of_options(values, configured, node, frame)
+
+
+def _warn_of_options(
+    values: list[Value], configured: OperationSettings, node: tree.BuiltinCall, frame: Frame
+) -> None:
+    """Tell what an operation on DSRs alone says in vain: what was loaded says how it runs."""
+    if not all(isinstance(v.type, t.DsrType) for v in values if is_stepping(v.type)):
+        return
+    said = f".{configured.completion}" if configured.completion else ".on_control"
+    if configured.completion or configured.on_control:
+        frame.warn(
+            node.arguments[-1],
+            f"'{said}' has no effect here, where DSRs are the operands; give it to '@load_to_dsr'",
+        )
 
 
 def _check_length(
