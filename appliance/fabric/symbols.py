@@ -1,5 +1,6 @@
 """Names that the host uses: exported pointers, functions, and symbols in memory."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from appliance.csl.program import CodeClass, Export, Program, RpcSymbol, Variable
@@ -60,6 +61,22 @@ class SymbolTable:
             f"The PEs of {source.file} have no symbol {name!r} in memory.",
             hint=f"There are {', '.join(_names(source)) or 'none'}.",
         )
+
+    def field(self, code_class: int, name: str) -> tuple[Variable, str]:
+        """Return a variable and the field of it that a name with points means, or ''.
+
+        Raises:
+            UnknownSymbolError: The class has no such variable.
+        """
+        front, field = name, ""
+        while "." in front:
+            with suppress(UnknownSymbolError):
+                return self.variable(code_class, front), field
+            front, _, last = front.rpartition(".")
+            field = f".{last}{field}"
+        with suppress(UnknownSymbolError):
+            return self.variable(code_class, front), field
+        return self.variable(code_class, name), ""
 
 
 def _names(source: CodeClass) -> list[str]:

@@ -17,6 +17,15 @@ var grid = [2, 3]f32{{ 0.5, 1.0, 1.5, 2.0, 2.5, 3.0 }};
 var half = [2]f16{{ 0.25, -2.0 }};
 var flag = true;
 var pair = Pair{{ .left = 1, .right = -1 }};
+const Bits = packed struct {{ low: u3, high: i5, half: f16, on: bool }};
+const Nest = struct {{ n: i8, pair: Pair, row: [3]u16, pairs: [2]Pair, bits: Bits }};
+const Both = union {{ word: u32, half: f16 }};
+var pairs = @constants([2, 2]Pair, Pair{{ .left = 1, .right = -1 }});
+var bits = Bits{{ .low = 5, .high = -3, .half = 1.5, .on = true }};
+var nest = Nest{{ .n = -2, .pair = Pair{{ .left = 3, .right = 4 }}, .row = [3]u16{{ 1, 2, 3 }},
+  .pairs = [2]Pair{{ Pair{{ .left = 5, .right = 6 }}, Pair{{ .left = 7, .right = 8 }} }},
+  .bits = Bits{{ .low = 1, .high = 2, .half = -0.5, .on = false }} }};
+var both = Both{{ .word = 0x3e00 }};
 const done_id = @get_local_task_id(9);
 const out_dsd = @get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{8}} -> out[i] }});
 fn add(by: i32) void {{
@@ -40,6 +49,8 @@ fn main() void {{
   }}
   grid[1, 2] = 9.0;
   pair.left = 7;
+  pairs[1, 0].right = nest.pair.left;
+  bits.low = @as(u3, both.word);
   half[0] = 8.0;
   @activate(done_id);
 }}

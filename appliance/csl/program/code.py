@@ -6,7 +6,7 @@ from enum import StrEnum
 from appliance.csl.program.instructions import Block
 from appliance.csl.program.operands import Descriptor, Dsr, Operand
 from appliance.csl.program.operations import OperationSettings, Target, TargetKind
-from appliance.csl.program.types import MachineType, Position
+from appliance.csl.program.types import MachineType, Position, Scalar
 
 MEMORY_BYTES = 48 * 1024
 """Memory of one processing element."""
@@ -36,6 +36,22 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """A number, or an array of numbers, in an element that is a struct, a union or packed."""
+
+    name: str
+    """Behind the variable's: `.a`, `.s.b`, `.r[1].c`."""
+    offset: int
+    """Bytes from the element's beginning."""
+    num_bytes: int
+    """Bytes there that hold it: of a packed field, those of the whole packed value."""
+    shift: int
+    """Its lowest bit in a packed value."""
+    type: Scalar
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Variable:
     """A global, or a local that lives in memory."""
 
@@ -53,6 +69,8 @@ class Variable:
     shape: tuple[int, ...]
     mutable: bool
     position: Position
+    fields: tuple[Field, ...] = ()
+    """What an element is made of, the first ones, if it is no number itself."""
 
 
 @dataclass(frozen=True, slots=True)

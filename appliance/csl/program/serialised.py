@@ -22,7 +22,7 @@ from appliance.csl.program.placement import Program
 from appliance.csl.program.types import Position
 
 FORMAT = "csl-program"
-VERSION = 1
+VERSION = 2
 MAX_DECODED_BYTES = 1 << 31
 MAX_BYTES_OF_A_FIELD = 1 << 24
 """More than any field needs: the classes of the largest grid take four million."""

@@ -223,6 +223,16 @@ def _variable(scope: Scope, variable: Variable) -> str:
     for offset, _descriptor in variable.descriptors:
         if not 0 <= offset <= variable.num_bytes - _DESCRIPTOR_BYTES:
             return f"a DSD at byte {offset} of {variable.name!r}"
+    return _fields(variable)
+
+
+def _fields(variable: Variable) -> str:
+    """Each lies within an element, and has the bytes of its numbers."""
+    size = variable.num_bytes // max(1, math.prod(variable.shape))
+    for field in variable.fields:
+        needed = math.prod(field.shape) * field.type.num_bytes if field.shape else 1
+        if needed > field.num_bytes or field.offset + field.num_bytes > size:
+            return f"the field {field.name!r} of {variable.name!r} beyond an element"
     return ""
 
 

@@ -23,6 +23,7 @@ from appliance.csl.program import (
     Export,
     FabricInDescriptor,
     FabricOutDescriptor,
+    Field,
     Fifo,
     FunctionAddress,
     HostStream,
@@ -72,10 +73,16 @@ from tests.support.fabric_programs import (
 )
 
 
+def _give_field(built: ClassBuilder, field: Field) -> None:
+    """Say that the first variable is a struct with a field."""
+    built.variables[0] = dataclasses.replace(built.variables[0], shape=(), fields=(field,))
+
+
 def _rest() -> Program:
     """Return a program with the records that no other right program holds."""
     built = ClassBuilder()
     address = built.array("data", U16, 8)
+    _give_field(built, Field(".a", 12, 4, 0, U16, (2,)))
     ring = DescriptorConstant(CircularDescriptor(address, 2, 0, 4, 4))
     by_color = DescriptorConstant(FabricInDescriptor(None, 3, 4))
     dsd, value = Register(0), Register(1)
@@ -128,6 +135,18 @@ def test_a_number_or_word_beyond_its_rule_is_refused_and_named(kind: type, name:
     right = next(each for each in SEEDS if _holds(each, kind, name))
     with pytest.raises(UserError, match=rf"a {kind.__name__}.* has {name} "):
         check_program(_broken(right, kind, name))
+
+
+@pytest.mark.parametrize(
+    "field", [Field(".a", 14, 4, 0, U16, (2,)), Field(".a", 0, 4, 0, U16, (3,))]
+)
+def test_a_field_lies_within_the_struct_and_has_the_bytes_of_its_numbers(field: Field) -> None:
+    built = ClassBuilder()
+    built.array("data", U16, 8)
+    _give_field(built, field)
+    built.function(straight("main", (), ()), exported=True)
+    with pytest.raises(UserError, match=r"the field '\.a' of 'data' beyond an element"):
+        check_program(program((built.build(),)))
 
 
 def test_a_file_that_says_too_much_is_refused_before_it_takes_the_memory() -> None:

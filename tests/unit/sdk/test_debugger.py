@@ -91,7 +91,19 @@ def test_a_backtrace_has_every_call(program: Program) -> None:
         ("half", "[2]f16 0.25 -2"),
         ("flag", "bool true"),
         ("total", "i32 0"),
-        ("pair", "words 0x0001 0xffff"),
+        ("pair", "{ .left = i16 1, .right = i16 -1 }"),
+        ("pair.right", "i16 -1"),
+        ("pairs", "[2][2]" + " ".join(["{ .left = i16 1, .right = i16 -1 }"] * 4)),
+        ("pairs[0, 1]", "{ .left = i16 1, .right = i16 -1 }"),
+        ("pairs[0].left", "i16 1 i16 1"),
+        ("bits", "{ .low = u3 5, .high = i5 -3, .half = f16 1.5, .on = bool true }"),
+        ("bits.high", "i5 -3"),
+        ("nest.n", "i8 -2"),
+        ("nest.pair", "{ .pair.left = i16 3, .pair.right = i16 4 }"),
+        ("nest.row", "[3]u16 1 2 3"),
+        ("nest.bits.half", "f16 -0.5"),
+        ("nest.bits.on", "bool false"),
+        ("both", "{ .word = u32 15872, .half = f16 1.5 }"),
     ],
 )
 def test_memory_is_shown_by_its_type(program: Program, expression: str, shown: str) -> None:
@@ -105,6 +117,9 @@ def test_memory_is_shown_by_its_type(program: Program, expression: str, shown: s
         ("print nothing", "no symbol 'nothing'"),
         ("print grid[4]", "has the shape [2, 3]"),
         ("print grid[x]", "an index that is no number"),
+        ("print nest.none", "has no field '.none'; it has .n, .pair.left,"),
+        ("print total.a", "has no field '.a'; it has none"),
+        ("print pairs[2].left", "has the shape [2, 2]"),
         ("print 2 + 2", "is no symbol"),
         ("break nowhere", "There is no code at 'nowhere'"),
         ("break pe.csl:9999", "There is no code"),
@@ -202,7 +217,7 @@ def test_a_core_file_is_opened_later_with_the_same_commands(
     assert cs_debug.main(arguments) == 0
     said = capsys.readouterr().out
     assert "grid[1] = f32 2 2.5 9" in said
-    assert "pair = words 0x0007 0xffff" in said
+    assert "pair = { .left = i16 7, .right = i16 -1 }" in said
     assert said.count("error: A core file has memory alone; this needs a run.") == 2
     assert "param memcpy_params;" in said
 

@@ -13,6 +13,7 @@ from appliance.csl.semantics.context.builder import FunctionBuilder
 from appliance.csl.semantics.context.frames import Frame, FunctionValue, Scope, World
 from appliance.csl.semantics.context.session import Session, guard
 from appliance.csl.semantics.expressions.linkage import extern_function
+from appliance.csl.semantics.results.fields import fields_of
 from appliance.csl.semantics.results.fifos import FifoRegisters
 from appliance.csl.semantics.results.image import initial_image
 from appliance.csl.semantics.results.memory import Symbol, code_symbols, overflow
@@ -442,6 +443,7 @@ def _program_variable(variable: GlobalVariable, root: Scope) -> c.Variable:
         shape=shape,
         mutable=not variable.is_const,
         position=variable.position,
+        fields=fields_of(type_),
     )
 
 

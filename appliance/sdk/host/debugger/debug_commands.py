@@ -120,8 +120,8 @@ class Debugger:
     def watch(self, text: str) -> list[str]:
         """Stop when a symbol of the PE changes."""
         self.running()
-        name, where = parse_expression(text)
-        if where:
+        name, where, field = parse_expression(text)
+        if where or field:
             raise UserError("A whole symbol is watched: leave out the index.")
         code = self.target.code_of(*self.pe)
         variable = self.target.symbols.variable(code, name)
@@ -223,16 +223,16 @@ class Debugger:
         ]
 
     def show(self, text: str) -> list[str]:
-        """Show a symbol, or elements of it."""
-        name, where = parse_expression(text)
-        variable = self.target.symbols.variable(self.target.code_of(*self.pe), name)
+        """Show a symbol, or elements or fields of it."""
+        name, where, field = parse_expression(text)
+        variable, of_name = self.target.symbols.field(self.target.code_of(*self.pe), name)
         x, y = self.pe
         half = self.target.program.fp16_format
 
         def read(address: int, num_bytes: int) -> bytes:
             return self.target.memory.read(x, y, address, num_bytes)
 
-        return [f"{text} = {contents(variable, where, read, half)}"]
+        return [f"{text} = {contents(variable, where, read, half, of_name + field)}"]
 
     def examine(self, text: str) -> list[str]:
         """Show words of memory: an address, and how many."""
