@@ -21,6 +21,7 @@ import grpc
 
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.cluster.liveness import ListenedTime, Silence
+from appliance.core.cluster.readings import POD_ANONYMOUS, POD_PROCESSORS, POD_SHARED
 from appliance.core.errors import PodFailedError, WscError
 from appliance.core.ids import Role, pod_name
 from appliance.core.pods.pod_spec import (
@@ -32,6 +33,7 @@ from appliance.core.pods.pod_spec import (
 )
 from appliance.observability.logging import configure_logging
 from appliance.observability.process_memory import own_memory
+from appliance.observability.processor_use import ProcessorUse
 from appliance.observability.traced_calls import traced_channel, traced_server
 from appliance.observability.tracing import traced_pod
 from appliance.pods.error_status import ErrorStatusInterceptor
@@ -81,6 +83,7 @@ class CoordinatorLink:
 
     def __init__(self, spec: PodSpec, peers: Peers, clock: Clock) -> None:
         self._spec, self._peers, self._clock = spec, peers, clock
+        self._processors = ProcessorUse(clock)
         target = peers.coordinator()
         self._channel = traced_channel(grpc.insecure_channel(target, options=_CHANNEL_OPTIONS))
         self._stub = pods_pb2_grpc.CoordinatorStub(self._channel)
@@ -131,8 +134,9 @@ class CoordinatorLink:
             resident_bytes=memory.resident_bytes,
             readings={
                 **readings,
-                "wsc_pod_anonymous_bytes": memory.anonymous_bytes,
-                "wsc_pod_shared_bytes": memory.shared_bytes,
+                POD_ANONYMOUS: memory.anonymous_bytes,
+                POD_SHARED: memory.shared_bytes,
+                POD_PROCESSORS: self._processors.since_last(),
                 "wsc_pod_peak_bytes": memory.peak_bytes,
             },
         )

@@ -392,9 +392,10 @@ class Series(BaseModel):
     """What training shows step by step."""
 
     series: dict[str, list[SeriesPoint]]
-    """By name: the program's scalar outputs, and `samples_per_second`."""
+    """By name: the program's scalar outputs, `samples_per_second`, and what the job's pods use
+    together: `pods_memory` in GiB (shared pages once) and `pods_processors`."""
     titles: dict[str, str]
-    """What outputs are, by name: words of the user's code, or `learning rate` and the like."""
+    """What series are, by name: words of the user's code, or `learning rate` and the like."""
     next: str
     """Give this as `after` to get only what comes later."""
 

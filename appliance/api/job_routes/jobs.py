@@ -29,6 +29,7 @@ from appliance.core.access_rules import rules
 from appliance.core.cluster.access import Action
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import MAX_LABELS, JobRecord
+from appliance.core.cluster.run import POD_SERIES
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobFilter, JobOrder, JobSort
@@ -281,7 +282,7 @@ def get_series(
     job = services.jobs.load(JobId(job_id))
     number = int(after or 0)
     found = services.lists.series(JobId(job_id), names=name or (), after=number)
-    titles = find_output_titles(FilePath(job.work_dir))
+    titles = {**find_output_titles(FilePath(job.work_dir)), **POD_SERIES}
     return Series.of(found, titles=titles, after=number)
 
 

@@ -104,7 +104,7 @@ class ManagementLink:
             message=message,
             pods=pods,
             events=[*events, *self._series.take_warnings()],
-            points=self._series.take(),
+            points=self._series.take(pods),
             has_client=self._has_client(),
         )
         with self._sending:

@@ -1,4 +1,4 @@
-"""Scalar outputs and rate of training by step, on their way to management.
+"""Scalar outputs, rate of training, and use of memory and processors, on their way to management.
 
 Outputs pass through here as they arrive, whether or not the client fetches them. Between two
 reports to management a fast run makes more steps than anybody can look at, so only a limited number
@@ -7,20 +7,28 @@ is passed on, evenly spaced, always including the newest and the first that is n
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.run import NOT_FINITE_EVENT, output_words
-from protos.wsc.v1.management_pb2 import JobEventReport, SeriesPoint
+from appliance.core.cluster import readings
+from appliance.core.cluster.run import (
+    NOT_FINITE_EVENT,
+    POD_MEMORY,
+    POD_PROCESSORS,
+    output_words,
+)
+from protos.wsc.v1.management_pb2 import JobEventReport, PodReport, SeriesPoint
 
 MAX_POINTS = 200
 """Points of one series in one report."""
 
 SAMPLES_PER_SECOND = "samples_per_second"
 """Series of the wall rate: samples between two reports over the time between them."""
+
+_GIB = 2**30
 
 MAX_WARNINGS = 5
 """Warnings about one output of a job: a gradient norm may overflow again and again."""
@@ -76,13 +84,17 @@ class SeriesLog:
                 if len(points) > 2 * MAX_POINTS:
                     self._points[name] = _spread(points)
 
-    def take(self) -> list[SeriesPoint]:
-        """Return what has come since the last call, by series in order of the steps."""
+    def take(self, pods: Iterable[PodReport] = ()) -> list[SeriesPoint]:
+        """Return what has come since the last call, by series in order of the steps.
+
+        Args:
+            pods: What the job's pods use now; told with the rate, where there are new steps.
+        """
         with self._lock:
             taken = [point for points in self._points.values() for point in _spread(points)]
             self._points.clear()
             rate = self._rate()
-        return taken if rate is None else [*taken, rate]
+        return taken if rate is None else [*taken, rate, *_use(pods, rate)]
 
     def take_warnings(self) -> list[JobEventReport]:
         """Return a warning for each output that has ceased to be finite since the last call."""
@@ -118,6 +130,25 @@ class SeriesLog:
             step=self._step,
             value=(self._step - step) * self._batch_size / (now - since),
             at_seconds=self._clock.now().timestamp(),
+        )
+
+
+def _use(pods: Iterable[PodReport], rate: SeriesPoint) -> Iterator[SeriesPoint]:
+    """Yield what pods use together at the step of a rate; pages that they share count once."""
+    told = [pod.readings for pod in pods if readings.POD_ANONYMOUS in pod.readings]
+    if not told:
+        return
+    own = sum(each[readings.POD_ANONYMOUS] for each in told)
+    shared = max(each.get(readings.POD_SHARED, 0.0) for each in told)
+    processors = sum(each.get(readings.POD_PROCESSORS, 0.0) for each in told)
+    values = {POD_MEMORY: (own + shared) / _GIB, POD_PROCESSORS: processors}
+    for name, value in values.items():
+        yield SeriesPoint(
+            name=name,
+            session=rate.session,
+            step=rate.step,
+            value=value,
+            at_seconds=rate.at_seconds,
         )
 
 

@@ -46,6 +46,10 @@ MEMORYX_EXCHANGE_WAIT: Final = "wsc_memoryx_exchange_wait_seconds_total"
 """Time that a shard of MemoryX waited for values that others compute."""
 MEMORYX_MASK_CHANGES: Final = "wsc_memoryx_mask_changes_total"
 """Changes of masks in the session, each counted for every weight that is streamed by the mask."""
+POD_ANONYMOUS: Final = "wsc_pod_anonymous_bytes"
+POD_SHARED: Final = "wsc_pod_shared_bytes"
+POD_PROCESSORS: Final = "wsc_pod_processors"
+"""Processor time of the pod's own process since its last report, over wall time."""
 
 HELP: Final[Mapping[str, str]] = {
     SIMULATED_STEP: "Simulated: time of one step of all systems together.",
@@ -79,8 +83,9 @@ HELP: Final[Mapping[str, str]] = {
     "wsc_input_starved_seconds_total": "Time that an activation pod waited for samples.",
     BATCH_LOADING: "Time that the user's dataloader took.",
     "wsc_input_idle_seconds_total": "Time that an input worker waited for its batch to be taken.",
-    "wsc_pod_anonymous_bytes": "Memory of a pod that is its own.",
-    "wsc_pod_shared_bytes": "Memory that a pod shares with others.",
+    POD_ANONYMOUS: "Memory of a pod that is its own.",
+    POD_SHARED: "Memory that a pod shares with others.",
     "wsc_pod_peak_bytes": "Most resident memory of a pod.",
+    POD_PROCESSORS: "Processors that a pod has used since its last report.",
 }
 """What each reading is, for people; others are told without."""

@@ -183,6 +183,15 @@ class RunSession:
     masked_weights: MaskedWeights | None = None
 
 
+POD_MEMORY = "pods_memory"
+POD_PROCESSORS = "pods_processors"
+POD_SERIES: Mapping[str, str] = {
+    POD_MEMORY: "memory of its pods (GiB)",
+    POD_PROCESSORS: "processors used by its pods",
+}
+"""Series of what a job's pods use, with their titles; no outputs of its program."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One value of one series of a job.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import BigInteger, Double, ForeignKey, Integer, String, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from appliance.core.cluster.run import Point
+from appliance.core.cluster.run import POD_SERIES, Point
 from appliance.core.ids import JobId
 from appliance.storage.engine.database import Database
 from appliance.storage.queue.job_filter_sql import IS_UNFINISHED
@@ -110,10 +110,10 @@ class SeriesRepository:
         return found
 
     def latest(self, jobs: Sequence[JobId]) -> Mapping[JobId, Mapping[str, Point]]:
-        """Return the newest point of every series of some jobs."""
+        """Return the newest point of every series of some jobs, of what pods use aside."""
         newest = (
             select(func.max(PointRow.id))
-            .where(PointRow.job.in_(list(jobs)))
+            .where(PointRow.job.in_(list(jobs)), PointRow.name.not_in(POD_SERIES))
             .group_by(PointRow.job, PointRow.name)
         )
         found: dict[JobId, dict[str, Point]] = {}

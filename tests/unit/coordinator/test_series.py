@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from appliance.coordinator.run.series import MAX_POINTS, MAX_WARNINGS, SAMPLES_PER_SECOND, SeriesLog
+from appliance.core.cluster import run
+from appliance.core.cluster.readings import POD_ANONYMOUS, POD_PROCESSORS, POD_SHARED
+from appliance.core.cluster.run import POD_MEMORY
+from protos.wsc.v1.management_pb2 import PodReport
 from tests.support.clock import FakeClock
+
+GIB = 2**30
 
 
 @pytest.fixture
@@ -32,6 +38,23 @@ def test_scalar_outputs_become_points_and_others_do_not(series):
     assert of(points, "output_loss") == [(1, 2.5)]
     assert {point.name for point in points} == {"output_loss"}
     assert series.take() == []
+
+
+def test_what_the_pods_use_is_told_with_the_rate_and_shared_pages_once(series, clock):
+    pods = [
+        PodReport(readings={POD_ANONYMOUS: 2 * GIB, POD_SHARED: shared * GIB, POD_PROCESSORS: 0.75})
+        for shared in (1, 4)
+    ]
+    silent = PodReport(pod="worker-0")
+    series.record(0, {})
+    clock.advance(2)
+    points = series.take([*pods, silent])
+    assert of(points, POD_MEMORY) == [(1, 8.0)]
+    assert of(points, run.POD_PROCESSORS) == [(1, 1.5)]
+    assert series.take(pods) == []  # no step, no point
+    series.record(1, {})
+    clock.advance(2)
+    assert {point.name for point in series.take([silent])} == {SAMPLES_PER_SECOND}
 
 
 def test_the_rate_is_of_the_time_between_two_reports(series, clock):

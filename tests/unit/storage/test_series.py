@@ -7,7 +7,7 @@ import pytest
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import NewJob, User
-from appliance.core.cluster.run import Point
+from appliance.core.cluster.run import POD_SERIES, Point
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.queries.job_filter import JobFilter, JobOrder, JobPosition, JobSort
 from appliance.core.queries.label_selector import equal_to
@@ -57,6 +57,13 @@ def test_a_series_is_read_from_where_one_left_off(state):
     assert state.series.of_job(job, after=newest) == {}
     assert list(state.series.of_job(job, names=["samples_per_second"])) == ["samples_per_second"]
     assert state.series.latest([job])[job]["output_loss"].step == 2
+
+
+def test_what_pods_use_is_a_series_but_no_last_value_of_the_program(state):
+    job = add_job(state, "wsjob-a")
+    state.series.add(job, [point(1), *(point(1, 2.0, name) for name in POD_SERIES)])
+    assert set(state.series.of_job(job)) == {"output_loss", *POD_SERIES}
+    assert set(state.series.latest([job])[job]) == {"output_loss"}
 
 
 def test_a_long_series_keeps_its_course_and_its_end(state):

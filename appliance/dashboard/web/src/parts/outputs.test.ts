@@ -9,6 +9,7 @@ test("an output is called by its title, else by its own name", () => {
   expect(outputTitle("samples_per_second", {})).toBe("samples per second");
 });
 
-test("losses come first and the rate last", () => {
-  expect(inOrder(["samples_per_second", "output_values_1", "output_loss"], titles)).toEqual(["output_loss", "output_values_1", "samples_per_second"]);
+test("losses come first, the rate and what the pods use last", () => {
+  const names = ["pods_memory", "samples_per_second", "output_values_1", "output_loss"];
+  expect(inOrder(names, titles)).toEqual(["output_loss", "output_values_1", "samples_per_second", "pods_memory"]);
 });
