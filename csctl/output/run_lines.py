@@ -1,6 +1,7 @@
 """Runs as tables: the list, and what one consists of."""
 
 import datetime as dt
+import shlex
 from collections.abc import Iterator
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -69,7 +70,7 @@ def run_facts(run: Run) -> Iterator[str]:
 def _command(run: Run) -> str:
     if run.kind == "attached":
         return "not known: clients in terminals do not tell theirs"
-    return " ".join(run.argv)
+    return shlex.join(run.argv)
 
 
 def step_text(run: Run) -> str:

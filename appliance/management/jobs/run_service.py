@@ -4,7 +4,7 @@ import datetime as dt
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from appliance.core.cluster.access import Action, Principal, Target, refusal
 from appliance.core.cluster.records import User
@@ -56,7 +56,7 @@ class RunService:
 
     def page(self, wanted: JobFilter) -> Sequence[RunLine]:
         """Return the runs of one page, newest first."""
-        return self._state.runs.page(wanted)
+        return [self._explained(run) for run in self._state.runs.page(wanted)]
 
     def count(self, wanted: JobFilter) -> int:
         """Return how many runs there are on all pages together."""
@@ -67,7 +67,16 @@ class RunService:
         found = self._state.runs.find(run)
         if found is None:
             raise _unknown(run, "")
-        return found
+        return self._explained(found)
+
+    def _explained(self, run: RunLine) -> RunLine:
+        """Return a run whose waiting jobs say what they wait for."""
+        jobs = [job if job.phase.is_terminal else self._with_wait(job) for job in run.jobs]
+        return replace(run, jobs=jobs)
+
+    def _with_wait(self, job: JobLine) -> JobLine:
+        wait = self._jobs.wait_of(job.id)
+        return job if wait is None else replace(job, message=wait.reason)
 
     def resolve(self, name: str, *, session: str, session_of_names: str, asker: User) -> RunLine:
         """Return the run that its id, that of one of its jobs, or a name means.
@@ -90,10 +99,10 @@ class RunService:
             run = job.workflow
         by_id = self._state.runs.find(run)
         if by_id is not None and session in ("", by_id.first.session):
-            return by_id
+            return self._explained(by_id)
         where = session or session_of_names
         if found := self._state.runs.named(name, where):
-            return choose(name, found, asker)
+            return self._explained(choose(name, found, asker))
         if (job := self._jobs.find(JobId(name))) is not None and session in ("", job.session):
             return self.load(job.workflow)  # Kubernetes may have called it anything
         raise _unknown(name, where)

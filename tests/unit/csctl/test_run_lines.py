@@ -59,3 +59,8 @@ def test_only_what_is_known_of_a_run_is_a_line():
         "Array: array-a, index 0",
         "Reason: lost",
     ]
+
+
+def test_a_command_reads_as_one_types_it_into_a_shell():
+    (command,) = run_facts(Run(argv=["sh", "-c", "train --lr 1e-$WSC_ARRAY_INDEX", "it's", ""]))
+    assert command == """Command: sh -c 'train --lr 1e-$WSC_ARRAY_INDEX' 'it'"'"'s' ''"""

@@ -10,8 +10,12 @@ from appliance.core.cluster.run import Point
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.queries.job_filter import JobFilter
 from appliance.management.jobs.run_service import RunService, may_read
+from appliance.management.reconciler.scheduling.dispatcher import Published
+from appliance.scheduler.cycle import run_cycle
+from appliance.scheduler.queue import JobQueue
 from tests.support.management import make_model, move, new_job
 from tests.support.reconciling import Harness
+from tests.support.scheduling import cluster, execute
 
 ADA, BOB = (User(uid=uid, gid=uid, name=name) for uid, name in ((1000, "ada"), (1001, "bob")))
 SPEC = DriverSpec(argv=("train",), work_dir="/home/ada")
@@ -61,6 +65,26 @@ def test_a_name_means_the_own_unfinished_run_then_the_own_newest_then_anybody_s(
     assert resolve(runs, "gpt", asker=BOB) == "wflow-bob"
     submit(state, "wsjob-6", "wflow-two", name="gpt")
     assert "2 unfinished runs are called 'gpt': wflow-two, wflow-live." in resolve(runs, "gpt")
+
+
+def test_a_run_says_what_its_jobs_wait_for_by_every_name_and_in_lists(state, harness, runs):
+    submit(state, "wsjob-1", "wflow-a", name="gpt", spec=SPEC)
+    submit(state, "wsjob-2", "wflow-b", has_ended=True)
+    held = JobQueue([execute("wsjob-1", 1, held_by="ada"), execute("wsjob-2", 1, held_by="ada")])
+    harness.mailbox.published = Published(waits=run_cycle(cluster(1), held).waits)
+    found = [
+        runs.load("wflow-a"),
+        *(
+            runs.resolve(name, session="", session_of_names="job-operator", asker=ADA)
+            for name in ("gpt", "wflow-a", "wsjob-1")
+        ),
+        *runs.page(JobFilter()),
+    ]
+    assert len(found) == 5
+    for run in found:
+        assert "job is queueing" in run.message
+        assert "held by ada" in run.message
+    assert "held" not in runs.load("wflow-b").message
 
 
 def test_names_are_of_a_session_and_ids_of_any_unless_one_is_named(state, runs):

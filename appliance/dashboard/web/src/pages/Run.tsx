@@ -13,7 +13,7 @@ import { Dialog } from "../parts/Dialog";
 import { Logs } from "../parts/LogView";
 import { jobProgress } from "../parts/progress";
 import { RunCurves } from "../parts/RunCurves";
-import { outputsOf } from "../parts/runTable";
+import { commandLine, outputsOf } from "../parts/runTable";
 import { RunSessions } from "../parts/RunSessions";
 import { Table } from "../parts/Table";
 import { perform } from "../parts/toasts";
@@ -100,7 +100,7 @@ function Overview({ run }: { run: RunView }): JSX.Element {
       />
       {run.argv.length > 0 && (
         <p class="small">
-          <code>{run.argv.join(" ")}</code>
+          <code>{commandLine(run.argv)}</code>
         </p>
       )}
       {run.work_dir && (

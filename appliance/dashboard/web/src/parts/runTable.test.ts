@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Schemas } from "../api";
-import { behind, distinguishing, outputsOf, parametersOf, runsCsv, smoothed, toggled } from "./runTable";
+import { behind, commandLine, distinguishing, outputsOf, parametersOf, runsCsv, smoothed, toggled } from "./runTable";
 
 const RUN: Schemas["Run"] = {
   id: "wflow-a", name: "", kind: "detached", session: "job-operator", user: "ada", uid: 1, labels: {}, array: "", index: null, phase: "RUNNING", message: "",
@@ -16,6 +16,14 @@ test.each([
   [["--", "sh", "-c", "true"], {}],
 ])("options of a command are parameters: %j", (argv, expected) => {
   expect(parametersOf(run({ argv }))).toEqual(expected);
+});
+
+test.each([
+  [["python", "train.py", "--lr=1e-3"], "python train.py --lr=1e-3"],
+  [["sh", "-c", "echo $X; ls"], "sh -c 'echo $X; ls'"],
+  [["echo", "it's", ""], `echo 'it'"'"'s' ''`],
+])("a command reads as one types it: %j", (argv, expected) => {
+  expect(commandLine(argv)).toBe(expected);
 });
 
 test("labels are parameters, but for those that only name a run", () => {

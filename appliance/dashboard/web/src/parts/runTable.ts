@@ -13,6 +13,11 @@ export const MAX_COLUMNS = 6;
 const NAMING = new Set(["name", "array"]);
 const RATE = "samples per second";
 
+/** A command as one types it into a shell. */
+export function commandLine(argv: readonly string[]): string {
+  return argv.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`)).join(" ");
+}
+
 /** What a run was given: its labels, and the options of its command as in `--lr 1e-3` or `--lr=1e-3`. */
 export function parametersOf(run: Run): Record<string, string> {
   const labels = Object.entries(run.labels).filter(([key]) => !NAMING.has(key));
