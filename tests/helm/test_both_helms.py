@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.helm.test_chart import MATRIX
-from tests.support.helm import CHART, Helm
+from tests.support.helm import CHART, Helm, Settings
 
 WRONG = {
     "systems.count": "0",
@@ -126,3 +126,24 @@ def test_entries_of_lists_have_all_that_a_server_merges_them_by(
             assert max(Counter(keys).values(), default=1) == 1, path
             if path.endswith("ports"):
                 assert all("protocol" in entry for entry in entries), path
+
+
+def test_objects_of_no_namespace_are_named_apart_for_all_releases(helm: Helm) -> None:
+    """A namespace and a release that are joined can be split in one way only."""
+    given = Settings(
+        values=(
+            "sessions.s.namespace=teams",
+            "admissionPolicy.enabled=true",
+        ),
+        api_versions=("admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy",),
+    )
+    names: list[tuple[str, str]] = []
+    for namespace, release in (("a", "b-wsc-appliance"), ("a-b", "wsc-appliance"), ("a-b", "b")):
+        made = helm.template(given, "--namespace", namespace, release=release)
+        names += [
+            (each["kind"], each["metadata"]["name"])
+            for each in made
+            if each["kind"].startswith(("Cluster", "Validating"))
+        ]
+    assert len(names) == 3 * 9
+    assert [each for each, count in Counter(names).items() if count > 1] == []

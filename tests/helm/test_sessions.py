@@ -85,3 +85,15 @@ def test_a_session_s_options_replace_those_of_jobs(objects: list[dict[str, Any]]
 def test_examples_are_right_for_recent_kubernetes(name: str, version: str) -> None:
     for found in yaml.safe_load_all((ROOT / "examples" / name).read_text()):
         kubernetes_validate.validate(found, version, strict=True)
+
+
+def test_every_namespace_whose_wsjobs_are_the_release_s_has_one_object_that_says_so(
+    objects: list[dict[str, Any]],
+) -> None:
+    """Of the same name for every release, so that Helm refuses the namespace to a second one."""
+    owners = [each for each in of_kind(objects, "ConfigMap") if "owner" in each["metadata"]["name"]]
+    assert {each["metadata"]["name"] for each in owners} == {"wsc-appliance-owner"}
+    namespaces = [each["metadata"]["namespace"] for each in owners]
+    roles = [each["metadata"].get("namespace", "wafer") for each in of_kind(objects, "Role")]
+    assert sorted(namespaces) == sorted({"wafer", *roles})
+    assert {each["data"]["release"] for each in owners} == {"wsc in namespace wafer"}

@@ -22,6 +22,7 @@ from cryptography import x509
 from appliance.cluster.kubernetes.object_kinds import CUSTOM_RESOURCE_DEFINITION, WSJOB
 from tests.support.helm import CHART, ROOT, Helm
 from tests.support.kube_server import KubeServer, find_tool, new_namespace
+from tests.support.played_controllers import ended_job
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -83,8 +84,7 @@ class JobRunner:
         )
         self.ran.append(job["metadata"]["name"])
         self.output.append(done.stdout + done.stderr)
-        kind = "Complete" if done.returncode == 0 else "Failed"
-        status = {"conditions": [{"type": kind, "status": "True", "message": done.stderr}]}
+        status = ended_job(succeeded=done.returncode == 0, message=done.stderr)
         merge = "application/merge-patch+json"
         self._admin._call("PATCH", path, body={"status": status}, content_type=merge)
 
@@ -262,5 +262,5 @@ def test_an_upgrade_brings_definitions_up_to_date_and_leaves_objects_as_they_are
     assert kept
     assert kept["spec"] == spec
     roles = kube.kubectl("get", "clusterroles", "-o", "name", namespace=namespace).split()
-    assert f"clusterrole.rbac.authorization.k8s.io/{namespace}-{NAME}-edit" in roles
-    assert not [each for each in roles if each.endswith(f"{namespace}-{NAME}-crds")]
+    assert f"clusterrole.rbac.authorization.k8s.io/{namespace}.{NAME}-edit" in roles
+    assert not [each for each in roles if each.endswith(f"{namespace}.{NAME}-crds")]

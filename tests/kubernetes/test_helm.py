@@ -29,6 +29,7 @@ from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
 from tests.support.kube_server import CHART, ROOT, account_token, find_tool, new_namespace
 from tests.support.management import new_job
+from tests.support.played_controllers import ended_job
 from tests.support.waiting import wait_until
 
 RELEASE = "wsc"
@@ -103,8 +104,7 @@ def play_hook(admin, kube, directory):
         words, env={**os.environ, **variables}, capture_output=True, text=True, check=False
     )
     assert played.returncode == 0, played.stderr
-    done = {"type": "Complete", "status": "True"}
-    admin.patch(JOB, name_of(hook), {"status": {"conditions": [done]}}, subresource="status")
+    admin.patch(JOB, name_of(hook), {"status": ended_job(succeeded=True)}, subresource="status")
 
 
 class PlayedManagement:
@@ -158,6 +158,8 @@ def test_an_upgrade_refuses_what_kubernetes_lets_nobody_change(kube, admin, helm
     helm("install", RELEASE, chart)
     for value, words in FIXED.items():
         assert words.format(name=NAME) in helm(*dry, given=(value,), is_refused=True), value
+    owned = f"namespace {admin.namespace} is that of release {RELEASE} in namespace"
+    assert owned in helm("install", "second", chart, is_refused=True)
     for value in ("storage.size=50Gi", "storage.size=53687091200", "postgresql.size=10240Mi"):
         helm(*dry, given=(value,))
     services = {NAME, f"{NAME}-inner", f"{NAME}-postgresql"}

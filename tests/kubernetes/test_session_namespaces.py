@@ -102,7 +102,7 @@ def api(kube, own, team, helm):
     assert done.returncode == 0, done.stderr
     yield kube.as_account(own.namespace, account_token(own, NAME))
     for kind in ("clusterrole", "clusterrolebinding"):
-        name = f"{own.namespace}-{NAME}-unmapped"
+        name = f"{own.namespace}.{NAME}-unmapped"
         kube.kubectl("delete", kind, name, "--ignore-not-found", namespace=own.namespace)
 
 

@@ -20,7 +20,9 @@ from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("WSC_KUBE_CACHE", Path.home() / ".cache/wsc"))
-SERVER_DIR = CACHE / "kube-apiserver-1.20.2"
+SERVER_DIR = Path(os.environ.get("WSC_KUBE_APISERVER") or CACHE / "kube-apiserver-1.20.2")
+"""Has bin/kube-apiserver, and bin/etcd where Debian's is too old for it."""
+
 TOOLS = CACHE / "kube-tools" / "bin"
 CHART = ROOT / "helm/wsc-appliance"
 CRDS = CHART / "files/crds"
@@ -38,9 +40,14 @@ def reason_to_skip() -> str:
     """Return why there is no API server to test with; empty if there is one."""
     if os.environ.get("KUBECONFIG"):
         return ""
-    if not (SERVER_DIR / "bin/kube-apiserver").exists() or not shutil.which("etcd"):
+    if not (SERVER_DIR / "bin/kube-apiserver").exists() or not _etcd():
         return "no KUBECONFIG, and no API server was built: run `make kube-apiserver` as root"
     return ""
+
+
+def _etcd() -> str | None:
+    own = SERVER_DIR / "bin/etcd"
+    return str(own) if own.exists() else shutil.which("etcd")
 
 
 @dataclass
@@ -157,7 +164,7 @@ def running_kube_server(directory: Path) -> Iterator[KubeServer]:
     try:
         server._spawn(
             [
-                "etcd",
+                str(_etcd()),
                 f"--data-dir={directory}/etcd",
                 "--unsafe-no-fsync",
                 f"--listen-client-urls={server.etcd_url}",
@@ -182,13 +189,14 @@ def _api_server_command(directory: Path, etcd_url: str, port: int) -> list[str]:
     subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
     tokens = directory / "tokens.csv"
     tokens.write_text(f"{ADMIN_TOKEN},admin,admin,system:masters\n")
+    program = str(SERVER_DIR / "bin/kube-apiserver")
     return [
-        str(SERVER_DIR / "bin/kube-apiserver"),
+        program,
+        *_version_flags(program),
         f"--etcd-servers={etcd_url}",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
         f"--secure-port={port}",
-        "--insecure-port=0",
         f"--cert-dir={directory}/certificates",
         f"--token-auth-file={tokens}",
         f"--service-account-key-file={key}",
@@ -203,6 +211,13 @@ def _api_server_command(directory: Path, etcd_url: str, port: int) -> list[str]:
         "--enable-priority-and-fairness=false",
         "--v=1",
     ]
+
+
+def _version_flags(program: str) -> list[str]:
+    """Return what only some versions of the server know."""
+    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+    minor = int(said.stdout.split("v1.")[1].split(".")[0])
+    return ["--insecure-port=0"] if minor < 24 else []
 
 
 def _write_admin_kubeconfig(server: KubeServer) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import threading
+from datetime import UTC, datetime
 
 from appliance.cluster.kubernetes.object_kinds import (
     CONFIG_MAP,
@@ -20,9 +21,6 @@ from tests.support.kube_server import account_token
 CLAIM = Kind(group="", version="v1", plural="persistentvolumeclaims", name="PersistentVolumeClaim")
 REPLICA_SET = Kind(group="apps", version="v1", plural="replicasets", name="ReplicaSet")
 STATEFUL_SET = Kind(group="apps", version="v1", plural="statefulsets", name="StatefulSet")
-BUDGET = Kind(
-    group="policy", version="v1beta1", plural="poddisruptionbudgets", name="PodDisruptionBudget"
-)
 _POLL_SECONDS = 1.0
 """Helm looks every two seconds; what is asked for more often only keeps the API server busy."""
 
@@ -45,6 +43,7 @@ class PlayedControllers:
 
     def __init__(self, kube, namespace, jobs, appliance, kubeconfig, *, name, take_settings=False):
         self._kube, self._admin = kube, kube.admin(namespace)
+        self._budget = budget_kind(kube.admin())
         self._with_budgets = [kube.admin(name) for name in dict.fromkeys((namespace, jobs))]
         self._appliance, self._kubeconfig, self._name = appliance, kubeconfig, name
         self._take_settings = take_settings
@@ -75,7 +74,7 @@ class PlayedControllers:
                 for claim in self._admin.list(CLAIM)[0]:
                     self._keep_claim(claim)
                 for admin in self._with_budgets:
-                    for budget in admin.list(BUDGET)[0]:
+                    for budget in admin.list(self._budget)[0]:
                         self._compute(admin, budget)
             except ClusterError as error:
                 print(f"played controllers: {error}")
@@ -169,7 +168,27 @@ class PlayedControllers:
             "desiredHealthy": wanted,
             "disruptionsAllowed": 0,  # there are never as many pods as it wants
         }
-        _say(admin, BUDGET, budget, status)
+        _say(admin, self._budget, budget, status)
+
+
+def ended_job(*, succeeded, message=""):
+    """Return the status of a Job that has ended: since Kubernetes 1.30 a server wants all of it."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    said = {"status": "True", "lastTransitionTime": now, "message": message[:32_000]}
+    kinds = ("SuccessCriteriaMet", "Complete") if succeeded else ("FailureTarget", "Failed")
+    return {
+        "startTime": now,
+        **({"completionTime": now} if succeeded else {}),
+        "conditions": [{"type": kind, **said} for kind in kinds],
+    }
+
+
+def budget_kind(admin):
+    """Return the budgets that the server has: v1 since Kubernetes 1.21, v1beta1 until 1.24."""
+    version = "v1" if admin._call("GET", "/apis/policy/v1", missing=True) else "v1beta1"
+    return Kind(
+        group="policy", version=version, plural="poddisruptionbudgets", name="PodDisruptionBudget"
+    )
 
 
 def _say(admin, kind, found, status):

@@ -16,6 +16,14 @@
 {{- $name -}}
 {{- end -}}
 
+{{/*
+Begins names of objects that belong to no namespace. Neither part has a dot, so it is another one for every
+release: with a hyphen, `b-c` in namespace a would meet `c` in namespace a-b.
+*/}}
+{{- define "wsc-appliance.clusterName" -}}
+{{- printf "%s.%s" .Release.Namespace (include "wsc-appliance.fullname" .) -}}
+{{- end -}}
+
 {{- define "wsc-appliance.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "wsc-appliance.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
