@@ -70,6 +70,27 @@ _TRAINING = {
 }
 """What is complete; the others are exercises with gaps."""
 
+_SUMMA = (
+    "summa_manual_multicasting",
+    "summa_manual_multicasting_pipelined",
+    "summa_manual_multicasting_pipelined_doubleColor",
+    "summa_overlapping_experiment",
+    "previous_manual/summa_manual_original",
+    "previous_manual/summa_manual_pipelined",
+)
+"""Products of matrices on a mesh; some change their routes through pointers to registers."""
+
+_TILES = "{ cslc layout.csl --fabric-dims=12,7 --fabric-offsets=4,1 --memcpy --channels=1 PARAMS "
+_TILES += "--arch=ARCH --max-inlined-iterations=1000000 -o out && cs_python run.py --name out; }"
+"""What `run.sh` of the stencils does for a grid of its table, without the vendor's traces."""
+
+
+def _stencil(at: str, params: str) -> PublicProgram:
+    lines = [_TILES.replace("PARAMS", params).replace("ARCH", arch) for arch in ("wse2", "wse3")]
+    commands = f"cd {at} && {' && '.join(lines)}"
+    return PublicProgram("Jorineg/cerebras", "911a32763c", commands, "SUCCESS!")
+
+
 _OURS = Path(__file__).parent / "csl_world_programs"
 _COLLECTIVES = f"bash {_OURS}/collectives.sh {_OURS}/collectives.py"
 """Its clocks are internals of SDK 1.0: `<time>` stands in. It checks no values; ours does."""
@@ -98,6 +119,18 @@ PROGRAMS = (
     ),
     PublicProgram("spcl/spatial-collectives", "082621a0b0", _COLLECTIVES, "16 RIGHT"),
     PublicProgram("xdslproject/wse-stencil", "4f20072755", _STENCIL, "12 RIGHT"),
+    *(
+        PublicProgram(
+            "Wang-oss-tech/csl-experiments",
+            "b6b608d74c",
+            f"cd gemm/{at} && bash commands_wse2.sh",
+            "SUCCESS",
+        )
+        for at in _SUMMA
+    ),
+    _stencil("tiled-stencil", "--params=w:11,h:11,tile_width:3,tile_height:3,radius:1"),
+    _stencil("tiled-stencil", "--params=w:10,h:10,tile_width:3,tile_height:3,radius:2"),
+    _stencil("non-tiled-tencil", "--params=w:5,h:5,steps:4"),
     _spike("spikes/experiments/allreduce_spike"),
     _spike("spikes/experiments/pipelined_lww_1d_spike", "PASS: all 4 PEs"),
     _spike("spikes/experiments/pipelined_lww_1d_seg_spike", "PASS: all 10 PEs"),
