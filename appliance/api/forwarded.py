@@ -7,7 +7,7 @@ proxy; whose it is, a token says.
 
 from collections.abc import Iterable, Sequence
 
-from appliance.management.access.accepted import Accepted
+from appliance.wire.connections.accepted import Accepted
 from appliance.wire.networks import Address, Network, address_of, is_of
 
 HEADER = "x-forwarded-for"

@@ -8,7 +8,7 @@ from starlette.requests import cookie_parser
 
 from appliance.api.forwarded import HEADER, passed_on
 from appliance.management import services as management
-from appliance.management.access.accepted import NOBODY, Accepted
+from appliance.wire.connections.accepted import NOBODY, Accepted
 
 LOGIN_COOKIE = "wsc_login"
 

@@ -15,8 +15,8 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from appliance.api.services import ACCEPTED
-from appliance.management.access.accepted import Accepted
-from appliance.management.front.connection_shares import ConnectionShares
+from appliance.wire.connections.accepted import Accepted
+from appliance.wire.connections.connection_shares import ConnectionShares
 
 HEAD_SECONDS = 10.0
 """From the first moment of a connection, or from the first byte of a later request, to the end of

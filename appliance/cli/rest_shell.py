@@ -14,12 +14,12 @@ from starlette.types import ASGIApp
 from appliance.api.app import create_app
 from appliance.api.slow_senders import HEAD_SECONDS, MAX_CONNECTIONS, TimedHttp
 from appliance.dashboard.pages import install_pages
-from appliance.management.access.accepted import Accepted, AcceptedConnections
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.access.certificates import Certificates
-from appliance.management.front.connection_shares import ConnectionShares, places_for_all
-from appliance.management.front.forwarder import Destination, Forwarder
 from appliance.management.server import Management
+from appliance.wire.connections.accepted import Accepted, AcceptedConnections
+from appliance.wire.connections.connection_shares import ConnectionShares, places_for_all
+from appliance.wire.connections.forwarder import Destination, Forwarder
 
 _GRACE_SECONDS = 3
 """How long requests may take to end when the appliance does."""

@@ -33,9 +33,15 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.plans.micro_batches import WaferLimits
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.allocator import use_one_arena
-from appliance.pods.client_check import ClientCheck
+from appliance.pods.client.client_check import ClientCheck
 from appliance.pods.peers import Peers
-from appliance.pods.served_pod import listen_for_hosts, run_served_pod, serve_client, serve_inside
+from appliance.pods.served_pod import (
+    ClientServer,
+    listen_for_hosts,
+    run_served_pod,
+    serve_client,
+    serve_inside,
+)
 from appliance.user_code.client_programs import user_environment
 from appliance.wire.requests.micro_batches import wafer_limits
 from protos.appliance import appliance_service_pb2_grpc
@@ -89,9 +95,7 @@ class Coordinator:
         self._series = SeriesLog(clock)
         self._peers = Peers(spec, clock)
         target = self._peers.management()
-        self._check = ClientCheck(
-            self._options.service_authority, self._options.owner_uid, METHOD_BYTES
-        )
+        self._check = ClientCheck(self._options.service_authority, METHOD_BYTES)
         self._link = ManagementLink(
             spec, self._series, clock, target=target, has_client=self._check.was_client_here
         )
@@ -127,11 +131,11 @@ class Coordinator:
             inner = self._inner_server()
             stack.callback(lambda: inner.stop(_STOP_GRACE_SECONDS).wait())
             control_address = listen_for_hosts(self._spec, self._clock, stack)
-            server, port = self._client_server()
-            stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
+            client = self._client_server()
+            stack.callback(lambda: client.stop(_STOP_GRACE_SECONDS))
             stack.callback(self._close)
-            logger.info("Coordinator serves", extra={"port": port})
-            service_address = f"{self._options.public_host}:{port}"
+            logger.info("Coordinator serves", extra={"port": client.port})
+            service_address = f"{self._options.public_host}:{client.port}"
             self._link.register(service_address, control_address, os.getpid())
             self._link.report_regularly(self._is_running, self._pod_reports, self._progress)
             reason = self._stop_reasons.get()
@@ -207,7 +211,7 @@ class Coordinator:
         events = [] if event is None else [event]
         self._link.report(pods=self._pod_reports(), events=events, session=lambda: session)
 
-    def _client_server(self) -> tuple[grpc.Server, int]:
+    def _client_server(self) -> ClientServer:
         handlers = Handlers(
             options=self._options,
             console=self._console,
@@ -218,6 +222,7 @@ class Coordinator:
         )
         servicer = appliance_servicer(handlers)
         return serve_client(
+            self._spec,
             lambda server: appliance_service_pb2_grpc.add_ApplianceServicer_to_server(
                 servicer, server
             ),
@@ -230,6 +235,7 @@ class Coordinator:
             ],
             options=_CHANNEL_OPTIONS,
             host=self._options.bind_host,
+            owner_uid=self._options.owner_uid,
             tls_cert=self._options.tls_cert,
             tls_key=self._options.tls_key,
         )

@@ -8,11 +8,9 @@ import grpc
 import grpc.aio
 
 from appliance.core.ids import JobId
-from appliance.management.access.accepted import Accepted
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.foundation import Foundation
 from appliance.management.front.call_queues import CallQueues, queue_sockets
-from appliance.management.front.forwarder import Choose, Destination
 from appliance.management.front.proxy_preface import TrustedProxies
 from appliance.management.front.sni_proxy import Backends, SniProxy, listen
 from appliance.management.options.combined_settings import ManagementOptions
@@ -37,6 +35,8 @@ from appliance.management.rpc.rpc_edge import CLIENT_OPTIONS, INNER_OPTIONS, Rpc
 from appliance.management.rpc.run_servicer import RunServicer
 from appliance.management.services import Services
 from appliance.storage.users.proxy_key import ensure_proxy_key
+from appliance.wire.connections.accepted import Accepted
+from appliance.wire.connections.forwarder import Choose, Destination
 from appliance.wire.joined_servicer import joined
 from protos.cluster.cluster_pb2_grpc import (
     ClusterManagementServicer,

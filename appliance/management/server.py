@@ -12,7 +12,6 @@ from appliance.core.clock import Clock
 from appliance.management.changes.feed import Topic
 from appliance.management.foundation import Foundation, lay_foundation
 from appliance.management.front.client_config import write_client_config
-from appliance.management.front.forwarder import Forwarder
 from appliance.management.kubernetes.kubernetes_side import Candidacy
 from appliance.management.kubernetes.wsjobs import JobServices
 from appliance.management.listeners import (
@@ -32,6 +31,7 @@ from appliance.management.services import Services
 from appliance.management.store.own_process import spare_the_collector
 from appliance.management.store.persistent_ports import Ports
 from appliance.management.wiring import PublicAddresses, Wired, wire
+from appliance.wire.connections.forwarder import Forwarder
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 from appliance.core.clock import Clock
-from appliance.management.access.accepted import AcceptedConnections
 from appliance.management.access.authorization import Access
 from appliance.management.access.certificates import Certificates
 from appliance.management.access.single_sign_on import SingleSignOn
@@ -29,6 +28,7 @@ from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.management.store.state import State
+from appliance.wire.connections.accepted import AcceptedConnections
 from appliance.wire.networks import Network
 
 

@@ -5,6 +5,7 @@ import faulthandler
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,11 +16,13 @@ from appliance.core.pods.pod_spec import JOB_KEY_METADATA, PodSpec
 from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
-from appliance.pods.client_check import ClientCheck, by_name
+from appliance.pods.client.client_check import ClientCheck, by_name
+from appliance.pods.client.client_front import open_front
 from appliance.pods.error_status import ErrorStatusInterceptor
 from appliance.streams.endpoint import network_options
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.tunnel import CONTROL, TunnelService
+from appliance.wire.connections.front_thread import FrontThread
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
 
 AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
@@ -58,7 +61,26 @@ def run_served_pod(spec: PodSpec, make: Callable[[], ServedPod]) -> int:
     return 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientServer:
+    """What serves a job's client.
+
+    Attributes:
+        port: Where its front listens.
+    """
+
+    port: int
+    _server: grpc.Server
+    _front: FrontThread
+
+    def stop(self, grace_seconds: float) -> None:
+        """Take no more calls, and leave those that are being answered so much time."""
+        self._server.stop(grace_seconds).wait()
+        self._front.close()
+
+
 def serve_client(
+    spec: PodSpec,
     add: Callable[[grpc.Server], None],
     *,
     check: ClientCheck,
@@ -66,18 +88,21 @@ def serve_client(
     interceptors: Sequence[grpc.ServerInterceptor],
     options: Sequence[tuple[str, int]],
     host: str,
+    owner_uid: int,
     tls_cert: Path | None,
     tls_key: Path | None,
-) -> tuple[grpc.Server, int]:
-    """Return a running server for the job's client, and its port.
+) -> ClientServer:
+    """Return a running server for the job's client.
 
     Args:
+        spec: The pod.
         add: Adds the services to a server.
         check: Asks every call first.
         num_threads: Calls that are served at a time.
         interceptors: Of the role, after those of every pod.
         options: Of gRPC.
         host: Address to listen at.
+        owner_uid: User id of the job's owner; -1 if that is the user we run as.
         tls_cert: Certificate; None for plain text.
     """
     server = grpc.server(
@@ -86,28 +111,32 @@ def serve_client(
         options=options,
     )
     add(by_name(server))
-    port = add_client_port(server, host=host, tls_cert=tls_cert, tls_key=tls_key)
-    check.serve_at(host, port)
+    behind = spec.runtime_dir / "client.sock"
+    is_encrypted = listen_behind_front(server, behind, tls_cert=tls_cert, tls_key=tls_key)
+    front, port = open_front(host, behind, owner_uid=owner_uid, is_encrypted=is_encrypted)
     server.start()
-    return server, port
+    front.start()
+    return ClientServer(port=port, _server=server, _front=front)
 
 
-def add_client_port(
-    server: grpc.Server, *, host: str, tls_cert: Path | None, tls_key: Path | None
-) -> int:
-    """Let a server listen on a free port, and return its number.
+def listen_behind_front(
+    server: grpc.Server, behind: Path, *, tls_cert: Path | None, tls_key: Path | None
+) -> bool:
+    """Let a server listen on a Unix socket, and return whether what it speaks is encrypted.
 
     Args:
         server: Not started yet.
-        host: Address to listen at.
-        tls_cert: Certificate chain, PEM; without it or the key the port is not encrypted.
+        behind: The socket.
+        tls_cert: Certificate chain, PEM; without it or the key nothing is encrypted.
         tls_key: Key of the certificate, PEM.
     """
-    address = f"{host}:0"
+    address = f"unix:{behind}"
     if tls_cert is None or tls_key is None:
-        return server.add_insecure_port(address)
+        server.add_insecure_port(address)
+        return False
     pair = (tls_key.read_bytes(), tls_cert.read_bytes())
-    return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+    server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+    return True
 
 
 def serve_inside(

@@ -4,7 +4,7 @@ Both ends of a connection over loopback are sockets of one kernel, which knows t
 It is asked by netlink (`sock_diag(7)`) for exactly the socket at the other end, which takes some
 ten microseconds however many sockets there are, and found in /proc/net where that is not served.
 What it says is true of an address at that moment alone, since a port is soon another's: so a
-connection is asked about when it is accepted (`management.access.accepted`).
+connection is asked about when it is accepted (`wire.connections.accepted`).
 """
 
 import ctypes
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from urllib.parse import unquote
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
@@ -75,23 +74,6 @@ class Owner:
     inode: int
 
 
-@lru_cache(maxsize=1024)
-def parse_peer(text: str) -> Endpoint | None:
-    """Return the endpoint that gRPC calls `ipv4:HOST:PORT` or `ipv6:[HOST]:PORT`.
-
-    Returns:
-        None for what is no endpoint of TCP.
-    """
-    kind, _, rest = text.partition(":")
-    host, _, port = unquote(rest).rpartition(":")
-    if kind not in ("ipv4", "ipv6") or not port.isdecimal():
-        return None
-    try:
-        return Endpoint(str(_address(host.strip("[]"))), int(port))
-    except ValueError:
-        return None
-
-
 def find_owner(peer: Endpoint, here: Endpoint) -> Owner | None:
     """Return whose the socket at the other end of a connection is.
 
@@ -140,25 +122,6 @@ def is_own_address(host: str) -> bool:
         probe.connect((str(address), 9))
         return _address(probe.getsockname()[0]) == address
     return False  # nothing leads there
-
-
-def may_reach(peer: Endpoint, here: Endpoint, *, owner_uid: int) -> bool:
-    """Whether whoever is at the other end may reach what a user's job serves.
-
-    From this machine, by whichever of its addresses, it is the owner, root or the user that we run
-    as ourselves; of others the kernel knows nothing, and it is whoever knows the job's authority.
-
-    Args:
-        peer: The other end of the connection.
-        here: Our own end; who listens at all addresses need not know at which.
-        owner_uid: User id of the owner; -1 for none.
-    """
-    if _address(here.host).is_unspecified:
-        here = Endpoint(peer.host, here.port)
-    owner = find_owner(peer, here)
-    if owner is None:
-        return not is_own_address(peer.host)
-    return owner.uid in (0, os.getuid(), owner_uid)
 
 
 _Address = IPv4Address | IPv6Address

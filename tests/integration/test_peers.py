@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from appliance.wire import connection_owner as peers
-from appliance.wire.connection_owner import Endpoint, find_owner, may_reach
+from appliance.wire.connection_owner import Endpoint, find_owner
+from appliance.wire.connections.accepted import Accepted
+from appliance.wire.connections.accepted import accepted as accept
 
 NOBODY = 65534
 CALLER = """
@@ -88,8 +90,8 @@ def test_a_connection_of_another_address_is_nobodys() -> None:
 @needs_root
 def test_a_job_is_reached_over_loopback_by_its_owner_and_by_us() -> None:
     with accepted("127.0.0.1", NOBODY) as connection:
-        assert may_reach(*ends(connection), owner_uid=NOBODY)
-        assert not may_reach(*ends(connection), owner_uid=1234)
+        assert accept(connection).may_reach(NOBODY)
+        assert not accept(connection).may_reach(1234)
     with accepted("127.0.0.1", os.getuid()) as connection:
-        assert may_reach(*ends(connection), owner_uid=1234)
-    assert may_reach(Endpoint("10.0.0.7", 1), Endpoint("10.0.0.8", 2), owner_uid=1234)
+        assert accept(connection).may_reach(1234)
+    assert Accepted(host="10.0.0.7", is_local=False).may_reach(1234)

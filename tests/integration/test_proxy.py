@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId
-from appliance.management.access.accepted import Accepted, AcceptedConnections
 from appliance.management.access.certificates import Certificates, ensure_certificates
 from appliance.management.front.proxy_preface import TrustedProxies, write_preface
 from appliance.management.front.sni_proxy import Backends, SniProxy, listen
@@ -26,6 +25,7 @@ from appliance.start import app
 from appliance.storage.engine.database import Database
 from appliance.storage.queue.jobs import JobRepository
 from appliance.storage.users.proxy_key import ensure_proxy_key
+from appliance.wire.connections.accepted import Accepted, AcceptedConnections
 from tests.support.appliance import ROOT
 from tests.support.management import move, new_job
 from tests.support.ports import free_port

@@ -19,7 +19,6 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId
-from appliance.management.access.accepted import accepted
 from appliance.management.access.certificates import (
     Certificates,
     ensure_certificates,
@@ -27,6 +26,7 @@ from appliance.management.access.certificates import (
 )
 from appliance.management.front.sni_proxy import Backends, SniProxy, listen
 from appliance.wire.connection_owner import Endpoint, Owner, find_owner
+from appliance.wire.connections.accepted import accepted
 
 JOB = JobId("wsjob-0123456789abcdefghijkl")
 UNKNOWN_JOB = JobId("wsjob-zzzzzzzzzzzzzzzzzzzzzz")

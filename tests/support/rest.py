@@ -9,7 +9,6 @@ import httpx
 from appliance.api.app import create_app
 from appliance.api.services import ACCEPTED
 from appliance.core.clock import SystemClock
-from appliance.management.access.accepted import Accepted
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import open_access
 from appliance.management.background.estimates import Estimates
@@ -17,6 +16,7 @@ from appliance.management.rpc.access_edge import Gate
 from appliance.management.services import Services
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
+from appliance.wire.connections.accepted import Accepted
 from tests.support.appliance_process import ApplianceProcess, run_command
 
 

@@ -10,9 +10,15 @@ import grpc
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.files.beneath import Beneath
-from appliance.pods.client_check import ClientCheck
+from appliance.pods.client.client_check import ClientCheck
 from appliance.pods.peers import Peers
-from appliance.pods.served_pod import listen_for_hosts, run_served_pod, serve_client, serve_inside
+from appliance.pods.served_pod import (
+    ClientServer,
+    listen_for_hosts,
+    run_served_pod,
+    serve_client,
+    serve_inside,
+)
 from protos.sdk import sdk_appliance_pb2_grpc
 from protos.wsc.v1 import management_pb2_grpc
 from workers.sdk.artifacts import Artifacts
@@ -51,7 +57,7 @@ class SdkPod:
         self._options = options = SdkOptions.of(spec)
         self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._peers = Peers(spec, clock)
-        self._check = ClientCheck(options.service_authority, options.owner_uid, {})
+        self._check = ClientCheck(options.service_authority, {})
         self._link = ManagementLink(
             spec,
             clock,
@@ -95,18 +101,19 @@ class SdkPod:
             inner = self._inner_server()
             stack.callback(lambda: inner.stop(_STOP_GRACE_SECONDS).wait())
             control_address = listen_for_hosts(self._spec, self._clock, stack)
-            server, port = self._client_server()
-            stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
+            client = self._client_server()
+            stack.callback(lambda: client.stop(_STOP_GRACE_SECONDS))
             stack.callback(self._fail, "the job ends")
-            logger.info("SDK pod serves", extra={"port": port})
+            logger.info("SDK pod serves", extra={"port": client.port})
             threading.Thread(target=self._programs.prepare_machine_code, daemon=True).start()
-            self._link.register(f"{self._options.public_host}:{port}", control_address)
+            self._link.register(f"{self._options.public_host}:{client.port}", control_address)
             reason = self._stop_reasons.get()
             logger.info("SDK pod ends", extra={"reason": reason})
 
-    def _client_server(self) -> tuple[grpc.Server, int]:
+    def _client_server(self) -> ClientServer:
         servicer = SdkServicer(self._handlers)
         return serve_client(
+            self._spec,
             lambda server: sdk_appliance_pb2_grpc.add_sdk_applianceServicer_to_server(
                 servicer, server
             ),
@@ -115,6 +122,7 @@ class SdkPod:
             interceptors=[],
             options=_CHANNEL_OPTIONS,
             host=self._options.bind_host,
+            owner_uid=self._options.owner_uid,
             tls_cert=self._options.tls_cert,
             tls_key=self._options.tls_key,
         )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
-from appliance.management.access.accepted import Accepted
+from appliance.wire.connections.accepted import Accepted
 
 NUM_QUEUES = 16
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from appliance.management.access.accepted import Accepted
+from appliance.wire.connections.accepted import Accepted
 from appliance.wire.networks import Network, address_of, is_of
 
 _SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"

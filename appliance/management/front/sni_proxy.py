@@ -6,15 +6,14 @@ and all bytes are passed on unchanged: nothing is decrypted here, and each conne
 one connection to the service behind, which identifies clients by it. Only a client that names the
 whole authority of a job reaches its coordinator and, on this machine, only the job's owner.
 
-Bytes are copied in a thread with an event loop of its own, so that a client that sends its weights
-does not delay the calls of others.
+Bytes are copied in a thread of their own, so that a client that sends its weights does not delay
+the calls of others.
 """
 
 import asyncio
 import hmac
 import logging
 import socket
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -22,9 +21,7 @@ from dataclasses import dataclass, replace
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import ClusterError
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId, Role
-from appliance.management.access.accepted import Accepted, AcceptedConnections, accepted
 from appliance.management.front.client_hello import ClientHello, NoHelloError, parse_client_hello
-from appliance.management.front.forwarder import Address, Destination, Forwarder, RefusedError
 from appliance.management.front.proxy_preface import (
     NoPrefaceError,
     Preface,
@@ -32,6 +29,9 @@ from appliance.management.front.proxy_preface import (
     read_preface,
     write_preface,
 )
+from appliance.wire.connections.accepted import Accepted, AcceptedConnections, accepted
+from appliance.wire.connections.forwarder import Address, Destination, Forwarder, RefusedError
+from appliance.wire.connections.front_thread import FrontThread
 
 logger = logging.getLogger(__name__)
 
@@ -92,44 +92,20 @@ class SniProxy:
         see: Callable[[socket.socket], Accepted] = accepted,
         proxies: TrustedProxies | None = None,
     ) -> None:
-        self._listeners, self._backends = listeners, backends
+        self._backends = backends
         self._proxies = proxies or TrustedProxies()
         self._forwarder = Forwarder(self._choose, connections or AcceptedConnections(), see)
-        self._drain_seconds = 0.0
         self._finders = ThreadPoolExecutor(_NUM_FINDERS, thread_name_prefix="find-coordinator")
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="sni-proxy", daemon=True)
+        self._front = FrontThread(self._forwarder, listeners, name="sni-proxy")
 
     def start(self) -> None:
         """Begin to accept."""
-        for listener in self._listeners:
-            listener.listen()  # so that early callers wait
-        self._thread.start()
+        self._front.start()
 
     def close(self, *, drain_seconds: float = 0.0) -> None:
-        """Refuse new connections and cut the others.
-
-        Args:
-            drain_seconds: How long connections to coordinators may go on: a client that sends or
-                fetches tensors does not survive the end of its connection.
-        """
-        if self._thread.is_alive():
-            self._drain_seconds = drain_seconds
-            self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join()
+        """Refuse new connections and cut the others; see `FrontThread.close`."""
+        self._front.close(drain_seconds=drain_seconds)
         self._finders.shutdown(wait=False, cancel_futures=True)
-        for listener in self._listeners:
-            listener.close()
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
-
-    async def _serve(self) -> None:
-        await self._forwarder.serve(self._listeners)
-        await self._stop.wait()
-        await self._forwarder.close(drain_seconds=self._drain_seconds)
 
     def _choose(
         self, head: bytes, connection: Accepted
@@ -169,7 +145,9 @@ class SniProxy:
         if self._backends.find_key is None:
             return b""
         try:
-            key = await self._loop.run_in_executor(self._finders, self._backends.find_key)
+            key = await asyncio.get_running_loop().run_in_executor(
+                self._finders, self._backends.find_key
+            )
         except LookupError as error:
             raise RefusedError from error
         return write_preface(connection.host, hello.random, key) if key else b""
@@ -177,7 +155,7 @@ class SniProxy:
     async def _coordinator(self, hello: ClientHello, connection: Accepted) -> Address:
         job = JobId(hello.server_name.partition(_COORDINATOR)[0])
         # Not in the loop's own threads, which look names up for all connections.
-        found = await self._loop.run_in_executor(
+        found = await asyncio.get_running_loop().run_in_executor(
             self._finders, self._backends.find_coordinator, job
         )
         if found is None or not found.address or not _admits(found, hello, connection):

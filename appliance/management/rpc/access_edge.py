@@ -23,7 +23,6 @@ from appliance.core.errors import (
     UnauthenticatedError,
 )
 from appliance.core.ids import JOB_PREFIX, JobId, WorkflowId
-from appliance.management.access.accepted import Accepted
 from appliance.management.access.allowances import Allowances, Hold
 from appliance.management.access.authorization import (
     Access,
@@ -35,6 +34,7 @@ from appliance.management.access.workflow_owners import WorkflowOwners
 from appliance.management.store.async_reads import InThread, ask
 from appliance.management.store.state import State
 from appliance.wire.caller import Caller
+from appliance.wire.connections.accepted import Accepted
 from appliance.wire.requests.submissions import named_workflow, parse_priority, requested_priority
 
 # `Any`: each method has message types of its own; a path has text alone.

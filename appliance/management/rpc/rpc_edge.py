@@ -26,7 +26,6 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
-from appliance.management.access.accepted import AcceptedConnections
 from appliance.management.access.authorization import Change, act_as
 from appliance.management.rpc.access_edge import RECHECK_SECONDS, Entered, Gate, name_of
 from appliance.management.rpc.concurrent_reads import ReadingPlaces
@@ -36,6 +35,7 @@ from appliance.observability import metrics, tracing
 from appliance.observability.spans import Side
 from appliance.observability.traced_calls import is_quiet, place_in
 from appliance.wire.caller import caller
+from appliance.wire.connections.accepted import AcceptedConnections
 from appliance.wire.error_status import status_of
 
 logger = logging.getLogger(__name__)

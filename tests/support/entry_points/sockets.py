@@ -21,7 +21,7 @@ SOCKETS: tuple[Socket, ...] = (
     Socket(
         name="front",
         place="--host : --port",
-        module="appliance.management.front.forwarder",
+        module="appliance.wire.connections.forwarder",
         speaks="whatever it is for; with --tls its first message says what that is",
         who="anyone, and what is behind asks; a job's owner for its coordinator",
         check="whose it is is found out when it is accepted; a job's authority and, on this "
@@ -46,7 +46,7 @@ SOCKETS: tuple[Socket, ...] = (
         module="appliance.coordinator.process",
         speaks="gRPC (TLS with --tls); with TLS it listens on loopback, behind `front`",
         who="the job's client",
-        check="pods.client_check: the job's authority and, on this machine, the uid",
+        check="pods.client: the job's authority and, on this machine, the uid",
         size_limit="1 GiB: pickles; 256 MiB: programs and pieces of tensors; 16 MiB in all other "
         "methods",
         cost_limit="64 calls at a time, of which 7 read a message",
@@ -57,7 +57,7 @@ SOCKETS: tuple[Socket, ...] = (
         module="workers.sdk.process",
         speaks="gRPC (TLS with --tls); with TLS it listens on loopback, behind `front`",
         who="the job's client",
-        check="pods.client_check: the job's authority and, on this machine, the uid",
+        check="pods.client: the job's authority and, on this machine, the uid",
         size_limit="2 GiB: files and data of copies; 16 MiB in all other methods; 16 GiB and "
         "100,000 files of one job in all",
         cost_limit="16 calls at a time, of which 7 read a message",

@@ -10,7 +10,7 @@ from appliance.api import entry
 from appliance.core.access_rules import rules
 from appliance.core.access_rules.model import MIB
 from appliance.core.cluster.records import User
-from appliance.management.access.accepted import Accepted
+from appliance.wire.connections.accepted import Accepted
 from tests.support.rest import described_app
 
 

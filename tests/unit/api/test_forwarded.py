@@ -5,7 +5,7 @@ from ipaddress import ip_network
 import pytest
 
 from appliance.api.forwarded import passed_on
-from appliance.management.access.accepted import NOBODY, Accepted
+from appliance.wire.connections.accepted import NOBODY, Accepted
 
 PROXIES = [ip_network(each) for each in ("10.0.0.0/8", "192.0.2.7", "2001:db8::/32")]
 NEAR = Accepted(host="10.0.0.7", uid=0)

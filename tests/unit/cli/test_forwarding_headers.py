@@ -7,7 +7,7 @@ from uvicorn.server import ServerState
 
 from appliance.api.services import ACCEPTED
 from appliance.cli.rest_shell import http_config
-from appliance.management.access.accepted import Accepted
+from appliance.wire.connections.accepted import Accepted
 
 HERE, THERE, ROOTS = ("127.0.0.1", 9001), ("127.0.0.1", 40000), "127.0.0.1:50000"
 WHOSE = Accepted(host="127.0.0.1", uid=1000)

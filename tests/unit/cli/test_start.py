@@ -32,11 +32,11 @@ def test_a_proxy_loads_nothing_of_management_but_its_front():
     assert ours == [
         "appliance.management",
         "appliance.management.access",
-        "appliance.management.access.accepted",
+        "appliance.wire.connections.accepted",
         "appliance.management.front",
         "appliance.management.front.client_hello",
-        "appliance.management.front.connection_shares",
-        "appliance.management.front.forwarder",
+        "appliance.wire.connections.connection_shares",
+        "appliance.wire.connections.forwarder",
         "appliance.management.front.proxy_preface",
         "appliance.management.front.sni_proxy",
     ]

@@ -3,12 +3,13 @@
 import socket
 import struct
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
-from appliance.management.access import accepted as module
-from appliance.management.access.accepted import NOBODY, Accepted, AcceptedConnections, accepted
 from appliance.wire.connection_owner import Endpoint, Owner
+from appliance.wire.connections import accepted as module
+from appliance.wire.connections.accepted import NOBODY, Accepted, AcceptedConnections, accepted
 
 ROOT, ADA = 0, 1000
 RESET = struct.pack("ii", 1, 0)
@@ -90,6 +91,28 @@ def test_a_job_is_reached_from_this_machine_by_its_owner_alone(
 ) -> None:
     whose = Accepted(host="192.0.2.2", uid=uid, is_local=is_local)
     assert whose.may_reach(owner_uid) is may
+
+
+@pytest.mark.parametrize(
+    ("peer", "here", "uid", "may"),
+    [
+        ("127.0.0.1", "192.0.2.2", 1001, False),  # this machine's, by another of its addresses
+        ("127.0.0.1", "192.0.2.2", None, False),
+        ("127.0.0.7", "127.0.0.1", None, False),
+        ("::1", "2001:db8::2", None, False),
+        ("127.0.0.1", "192.0.2.2", 1000, True),
+        ("127.0.0.1", "192.0.2.2", 0, True),
+        ("192.0.2.7", "192.0.2.2", None, True),  # another machine's, which knows the authority
+        ("192.0.2.7", "127.0.0.1", None, True),  # one in a network namespace of its own
+    ],
+)
+def test_a_job_is_not_reached_from_another_address_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch, peer: str, here: str, uid: int | None, may: bool
+) -> None:
+    owner = None if uid is None else Owner(uid, 1)
+    monkeypatch.setattr(module, "is_connected", lambda _: True)
+    ends = SimpleNamespace(getpeername=lambda: (peer, 1), getsockname=lambda: (here, 2))
+    assert accepted(ends, find=lambda *_: owner).may_reach(1000) is may
 
 
 def test_a_name_leads_to_its_connection_until_that_ends_and_to_no_other_ever() -> None:

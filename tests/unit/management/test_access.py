@@ -20,7 +20,6 @@ from appliance.core.errors import (
 )
 from appliance.core.ids import JobId
 from appliance.core.queries.audit_trail import AuditFilter
-from appliance.management.access.accepted import Accepted
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import Access, AccessOptions, open_access
 from appliance.management.access.tokens import LOGIN_SECONDS, Tokens
@@ -29,6 +28,7 @@ from appliance.management.rpc.connections import RECENT_SECONDS, Connections
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from appliance.wire.caller import caller
+from appliance.wire.connections.accepted import Accepted
 from protos.csctl import api_pb2 as csctl_pb2
 from protos.wsc.v1 import events_pb2, logs_pb2, queue_pb2
 from tests.support.clock import FakeClock

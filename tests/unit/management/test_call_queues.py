@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from appliance.management.access.accepted import Accepted
 from appliance.management.front.call_queues import NUM_QUEUES, CallQueues, queue_sockets
+from appliance.wire.connections.accepted import Accepted
 
 SOCKETS = queue_sockets(Path("/run"))
 FIRST = str(SOCKETS[0])

@@ -9,10 +9,10 @@ import pytest
 from uvicorn.server import ServerState
 
 from appliance.cli.rest_shell import http_config
-from appliance.management.access.accepted import NOBODY, Accepted, AcceptedConnections
-from appliance.management.front import connection_shares
-from appliance.management.front.connection_shares import ConnectionShares, places_for_all
-from appliance.management.front.forwarder import Destination, Forwarder
+from appliance.wire.connections import connection_shares
+from appliance.wire.connections.accepted import NOBODY, Accepted, AcceptedConnections
+from appliance.wire.connections.connection_shares import ConnectionShares, places_for_all
+from appliance.wire.connections.forwarder import Destination, Forwarder
 
 ADA = Accepted(host="127.0.0.1", uid=1000)
 BOB = Accepted(host="127.0.0.1", uid=1001)

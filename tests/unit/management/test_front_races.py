@@ -28,9 +28,9 @@ from hypothesis.stateful import (
 from appliance.core.cluster.identity import ROOT, LocalAccount, user_of_peer
 from appliance.core.cluster.records import User
 from appliance.core.errors import WscError
-from appliance.management.access.accepted import Accepted, AcceptedConnections, accepted
-from appliance.management.front.forwarder import Destination, Forwarder
 from appliance.wire.connection_owner import Endpoint, Owner
+from appliance.wire.connections.accepted import Accepted, AcceptedConnections, accepted
+from appliance.wire.connections.forwarder import Destination, Forwarder
 
 ADA, BOB = 1000, 1001
 RESET = struct.pack("ii", 1, 0)

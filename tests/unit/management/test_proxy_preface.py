@@ -4,7 +4,6 @@ from ipaddress import ip_network
 
 import pytest
 
-from appliance.management.access.accepted import Accepted
 from appliance.management.front.proxy_preface import (
     NoPrefaceError,
     Preface,
@@ -12,6 +11,7 @@ from appliance.management.front.proxy_preface import (
     read_preface,
     write_preface,
 )
+from appliance.wire.connections.accepted import Accepted
 
 KEY, RANDOM = bytes(range(32)), bytes(32)
 BEHIND = Accepted(host="10.0.0.7", uid=0)

@@ -8,7 +8,6 @@ from appliance.core.cluster.access import UserRole
 from appliance.core.cluster.records import User
 from appliance.core.errors import ForbiddenError
 from appliance.core.ids import JobId, WorkflowId
-from appliance.management.access.accepted import Accepted
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.workflow_owners import WorkflowOwners
 from appliance.management.jobs.job_service import JobService
@@ -16,6 +15,7 @@ from appliance.management.rpc.access_edge import Gate
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from appliance.wire.caller import caller
+from appliance.wire.connections.accepted import Accepted
 from protos.appliance.common_config_pb2 import DebugArgs
 from protos.cluster import cluster_pb2 as pb
 from tests.support.management import new_job

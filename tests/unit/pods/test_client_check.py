@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from appliance.pods.client_check import SMALL_BYTES, ClientCheck
+from appliance.pods.client.client_check import SMALL_BYTES, ClientCheck
 
 AUTHORITY = "wsjob-a-coordinator-0-secret.cluster-server"
 SECONDS = 60
@@ -32,7 +32,7 @@ class Echo(grpc.GenericRpcHandler):
 
 @pytest.fixture
 def pod():
-    check, echo = ClientCheck(AUTHORITY, -1, {"Large": 20 << 20}), Echo()
+    check, echo = ClientCheck(AUTHORITY, {"Large": 20 << 20}), Echo()
     server = grpc.server(
         ThreadPoolExecutor(2),
         interceptors=[check],
@@ -40,7 +40,6 @@ def pod():
     )
     server.add_generic_rpc_handlers((echo,))
     port = server.add_insecure_port("127.0.0.1:0")
-    check.serve_at("127.0.0.1", port)
     server.start()
     yield port, echo
     server.stop(0).wait()

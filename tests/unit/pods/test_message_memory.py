@@ -2,7 +2,7 @@
 
 import threading
 
-from appliance.pods.message_memory import MessageRoom
+from appliance.pods.client.message_memory import MessageRoom
 
 SECONDS = 60
 

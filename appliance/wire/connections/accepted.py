@@ -5,8 +5,8 @@ said: no header, no other connection that gets the same port, no end of the conn
 
 REST keeps it in the object that serves the connection. gRPC tells handlers nothing of a connection
 but the address of its other end, which may be another's by then. So gRPC is served on a Unix socket
-that only we can reach, behind a front (`management.front`) that accepts connections and passes them
-on from sockets with names, of which no two are ever alike. A call is found by that name, and a name
+that only we can reach, behind a front (`forwarder`) that accepts connections and passes them on
+from sockets with names, of which no two are ever alike. A call is found by that name, and a name
 that is not known, or not any more, is nobody's.
 """
 

@@ -13,7 +13,7 @@ import resource
 from collections import Counter
 from collections.abc import Collection
 
-from appliance.management.access.accepted import Accepted
+from appliance.wire.connections.accepted import Accepted
 
 logger = logging.getLogger(__name__)
 

@@ -2,8 +2,9 @@
 
 The public client sends its coordinator no credentials. What it does send, with each call, is the
 authority that management told it, so that authority is the credential: it cannot be guessed, and
-only the job's owner is told it. Beside that a connection over loopback must be the owner's own, or
-root's, or of the user that we run as, which is the SNI proxy; see docs/security.md.
+only the job's owner is told it. Beside that a connection from this machine must be the owner's own,
+or root's, or of the user that we run as, which is the SNI proxy; see docs/security.md. Of that the
+front takes care (`client_front`), which cuts what may not come here before gRPC learns of it.
 
 gRPC for Python takes the message of a unary call from the connection before it calls the method. So
 each is served as a stream of requests, which is the same on the wire: the check comes first, and
@@ -21,8 +22,8 @@ from typing import Any, NoReturn, TypeAlias, cast
 import grpc
 from google.protobuf.message import Message
 
-from appliance.pods.message_memory import MessageRoom
-from appliance.wire.connection_owner import Endpoint, may_reach, parse_peer
+from appliance.pods.client.client_front import REFUSAL
+from appliance.pods.client.message_memory import MessageRoom
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +34,6 @@ SMALL_BYTES = 16 << 20
 """Limit of a message of a method that sends neither programs nor data."""
 _HELD_BYTES = 1 << 30
 """No further message is read while calls that are being answered hold so much."""
-
-_REFUSAL = (
-    "This pod answers the client of its own job alone. Connect by the address and the "
-    "authority that the job's ingress names, as the user who submitted it."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +49,19 @@ class ClientCheck(grpc.ServerInterceptor):
 
     Args:
         authority: By which the job's client calls.
-        owner_uid: User id of the job's owner; -1 if that is the user we run as.
         most_bytes: Limits of messages by the method's name, where it is not `SMALL_BYTES`; of
             each message of a method that takes a stream of them, the server's own otherwise.
     """
 
-    def __init__(self, authority: str, owner_uid: int, most_bytes: Mapping[str, int]) -> None:
-        self._authority, self._owner_uid = authority.encode(), owner_uid
-        self._most_bytes = most_bytes
+    def __init__(self, authority: str, most_bytes: Mapping[str, int]) -> None:
+        self._authority, self._most_bytes = authority.encode(), most_bytes
         # gRPC has one limit for all methods: each message may turn out as long as the longest.
         self._small = MessageRoom(num_read=2, held_bytes=_HELD_BYTES)
         self._large = MessageRoom(num_read=1, held_bytes=_HELD_BYTES)
         self._streamed = MessageRoom(num_read=4, held_bytes=_HELD_BYTES)
-        self._here: Endpoint | None = None
         self._lock = threading.Lock()
         self._num_open = 0
         self._was_seen = False
-
-    def serve_at(self, host: str, port: int) -> None:
-        """Take note of where the service listens; before that every call is refused."""
-        self._here = Endpoint(host, port)
 
     def was_client_here(self) -> bool:
         """Whether the client has called since this was asked last, or is waiting for an answer."""
@@ -120,19 +109,13 @@ class ClientCheck(grpc.ServerInterceptor):
     def _checked(self, method: _Method) -> _Method:
         # `Any`: whatever message, or stream of them, the method takes and returns.
         def call(request: Any, context: grpc.ServicerContext) -> Any:  # noqa: ANN401
-            if not self._admits(context):
-                logger.warning("Call refused", extra={"peer": context.peer()})
-                context.abort(grpc.StatusCode.PERMISSION_DENIED, _REFUSAL)
+            if not hmac.compare_digest(_authority_of(context), self._authority):
+                logger.warning("Call refused")
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, REFUSAL)
             self._begin(context)
             return method(request, context)
 
         return call
-
-    def _admits(self, context: grpc.ServicerContext) -> bool:
-        if self._here is None or not hmac.compare_digest(_authority_of(context), self._authority):
-            return False
-        peer = parse_peer(context.peer())
-        return peer is not None and may_reach(peer, self._here, owner_uid=self._owner_uid)
 
     def _begin(self, context: grpc.ServicerContext) -> None:
         with self._lock:

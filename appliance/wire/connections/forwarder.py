@@ -1,7 +1,7 @@
 """Accepts connections of clients and passes each on to a service, unchanged, both ways.
 
 Whose a connection is is found out when it is accepted, and handed on by the name of the socket from
-which it is passed on to a service of this process (`management.access.accepted`). Each connection
+which it is passed on to a service of this process (`wire.connections.accepted`). Each connection
 of a client is one connection to the service behind.
 """
 
@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from appliance.management.access.accepted import Accepted, AcceptedConnections, accepted
-from appliance.management.front.connection_shares import ConnectionShares, places_for_all
+from appliance.wire.connections.accepted import Accepted, AcceptedConnections, accepted
+from appliance.wire.connections.connection_shares import ConnectionShares, places_for_all
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""How a pod serves the client of its job."""

@@ -1,0 +1,76 @@
+"""Accepts the connections of a job's client, and cuts those of others before gRPC learns of them.
+
+gRPC hands calls over in the order in which they come, whoever sends them, and refuses new ones
+while a thousand wait. So another user of the machine, who knows nothing of the job but its port,
+could open and reset calls faster than they are refused, and the client would wait behind them. Here
+a connection of his is cut when it is accepted; what is let in is passed on to a Unix socket of the
+pod's own, where the job's authority is asked for.
+"""
+
+import socket
+import struct
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+from appliance.wire.connections.accepted import Accepted, AcceptedConnections, accepted
+from appliance.wire.connections.forwarder import Destination, Forwarder, RefusedError
+from appliance.wire.connections.front_thread import FrontThread
+
+_FRAME = struct.Struct("!BHBBI")
+"""Head of a frame of HTTP/2: two parts of its length, type, flags, stream (RFC 9113, 4.1)."""
+_SETTINGS, _GOAWAY = 4, 7
+_INADEQUATE_SECURITY = 12
+"""Error code that clients of gRPC report as `PERMISSION_DENIED` or in their message."""
+
+REFUSAL = (
+    "This pod answers the client of its own job alone. Connect by the address and the "
+    "authority that the job's ingress names, as the user who submitted it."
+)
+
+
+def open_front(
+    host: str,
+    behind: Path,
+    *,
+    owner_uid: int,
+    is_encrypted: bool,
+    see: Callable[[socket.socket], Accepted] = accepted,
+) -> tuple[FrontThread, int]:
+    """Return a front that is not started yet, and its port.
+
+    Args:
+        host: Address to listen at.
+        behind: Unix socket of the server of the job's client.
+        owner_uid: User id of the job's owner; -1 if that is the user we run as.
+        is_encrypted: Whether the server speaks TLS, so that no sentence of ours could be read.
+        see: Finds out whose a connection is.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    is_everywhere = host == "::" and socket.has_dualstack_ipv6()
+    listener = socket.create_server((host, 0), family=family, dualstack_ipv6=is_everywhere)
+
+    def choose(head: bytes, origin: Accepted) -> Coroutine[None, None, Destination] | None:
+        if origin.may_reach(owner_uid):
+            return _to(behind)
+        if not is_encrypted and not head:
+            return None  # clients speak first: an answer before that would be lost
+        raise RefusedError(b"" if is_encrypted else refusing_frames())
+
+    forwarder = Forwarder(choose, AcceptedConnections(), see)
+    front = FrontThread(forwarder, [listener], name="client-front")
+    return front, int(listener.getsockname()[1])
+
+
+async def _to(behind: Path) -> Destination:
+    return Destination(address=str(behind))
+
+
+def refusing_frames() -> bytes:
+    """Return the frames of HTTP/2 that tell a client why its connection is closed."""
+    text = REFUSAL.encode()
+    away = struct.pack("!II", 0, _INADEQUATE_SECURITY) + text
+    return _head(_SETTINGS, 0) + _head(_GOAWAY, len(away)) + away
+
+
+def _head(kind: int, num_bytes: int) -> bytes:
+    return _FRAME.pack(num_bytes >> 16, num_bytes & 0xFFFF, kind, 0, 0)

@@ -1,0 +1,87 @@
+"""What may not come to a job's server is cut before gRPC learns of it, and told why."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+
+from appliance.pods.client.client_front import REFUSAL, open_front
+from appliance.wire.connections.accepted import Accepted
+
+OWNER, STRANGER = 1000, 65534
+SECONDS = 60
+
+
+class Counted(grpc.GenericRpcHandler):
+    """Counts the calls that gRPC hands over."""
+
+    num_calls = 0
+
+    def service(self, _):
+        self.num_calls += 1
+        return grpc.unary_unary_rpc_method_handler(lambda request, _: request)
+
+
+class Pod:
+    """A server behind a front; `uid` is whose the next connection is."""
+
+    uid: int | None = OWNER
+    is_local = True
+
+    def __init__(self, directory, *, is_encrypted=False) -> None:
+        self.counted = Counted()
+        self.server = grpc.server(ThreadPoolExecutor(2))
+        self.server.add_generic_rpc_handlers((self.counted,))
+        self.server.add_insecure_port(f"unix:{directory}/client.sock")
+        self.front, self.port = open_front(
+            "127.0.0.1",
+            directory / "client.sock",
+            owner_uid=OWNER,
+            is_encrypted=is_encrypted,
+            see=lambda _: Accepted(host="127.0.0.1", uid=self.uid, is_local=self.is_local),
+        )
+        self.server.start()
+        self.front.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.stop(0).wait()
+        self.front.close()
+
+    def call(self) -> bytes:
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)]
+        with grpc.insecure_channel(f"127.0.0.1:{self.port}", options) as channel:
+            answer = channel.unary_unary("/s/m")(b"hello", timeout=SECONDS)
+        assert isinstance(answer, bytes)
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("uid", "is_local"), [(OWNER, True), (0, True), (None, False)], ids=["owner", "root", "far"]
+)
+def test_who_may_come_is_answered(tmp_path, uid, is_local):
+    with Pod(tmp_path) as pod:
+        pod.uid, pod.is_local = uid, is_local
+        assert pod.call() == b"hello"
+
+
+@pytest.mark.parametrize("uid", [STRANGER, None])
+def test_another_user_of_the_machine_is_told_why_and_grpc_learns_nothing(tmp_path, uid):
+    with Pod(tmp_path) as pod:
+        pod.uid = uid
+        with pytest.raises(grpc.RpcError) as refused:
+            pod.call()
+        assert REFUSAL in refused.value.details()
+        assert pod.counted.num_calls == 0
+        pod.uid = OWNER
+        assert pod.call() == b"hello"
+
+
+def test_with_tls_he_gets_the_end_of_the_connection(tmp_path):
+    with Pod(tmp_path, is_encrypted=True) as pod:
+        pod.uid = STRANGER
+        with socket.create_connection(("127.0.0.1", pod.port), SECONDS) as connection:
+            assert connection.recv(1) == b""
