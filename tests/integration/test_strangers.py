@@ -56,12 +56,36 @@ def test_without_tokens_an_appliance_of_root_serves_root_alone(tmp_path):
         got = stranger(appliance, job, ingress, NOBODY)
         assert got.pop("rest") == [403, 403]
         assert got.pop("forged") == [403, 403, 403]
+        assert got.pop("UnaryPing") == "UNAVAILABLE"  # cut before it was a call
         assert set(got.values()) == {"PERMISSION_DENIED"}, got
         assert appliance.status(job).status == pb.JOB_STATUS_IN_PROGRESS
         own = stranger(appliance, job, ingress, 0)
         assert own.pop("rest") == [200, 200]
         assert own.pop("forged") == [200, 200, 200]
         assert set(own.values()) == {"OK"}, own
+        check_flood_of_coordinator(ingress)
+
+
+def check_flood_of_coordinator(ingress) -> None:
+    """A stranger opens and resets calls at the job's port, and its client is answered all the same.
+
+    gRPC refuses all calls that wait behind a thousand.
+    """
+    flood = [sys.executable, "-m", "tests.support.rapid_reset", str(NOBODY), ingress.service_url]
+    options = [("grpc.default_authority", ingress.service_authority)]
+    with (
+        subprocess.Popen(
+            flood, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+        ) as stranger_,
+        grpc.insecure_channel(ingress.service_url, options) as channel,
+    ):
+        assert stranger_.stdout is not None
+        assert stranger_.stdin is not None
+        assert stranger_.stdout.readline() == b"begun\n"
+        client = appliance_service_pb2_grpc.ApplianceStub(channel)
+        for _ in range(40):
+            client.UnaryPing(PING, timeout=SECONDS)
+        stranger_.stdin.close()
 
 
 @needs_root
@@ -77,6 +101,7 @@ def test_every_user_of_the_machine_may_be_served_as_who_the_kernel_says(tmp_path
         assert appliance.status(job).status == pb.JOB_STATUS_IN_PROGRESS
         assert got.pop("GetJob") == "OK"
         assert got.pop("GetJob as root") == "UNAUTHENTICATED"
+        assert got.pop("UnaryPing") == "UNAVAILABLE"
         assert set(got.values()) == {"PERMISSION_DENIED"}, got
 
 

@@ -20,7 +20,7 @@ _FRAME = struct.Struct("!BHBBI")
 """Head of a frame of HTTP/2: two parts of its length, type, flags, stream (RFC 9113, 4.1)."""
 _SETTINGS, _GOAWAY = 4, 7
 _INADEQUATE_SECURITY = 12
-"""Error code that clients of gRPC report as `PERMISSION_DENIED` or in their message."""
+"""Error code (RFC 9113, 7); clients report it as `UNAVAILABLE`, with the sentence."""
 
 REFUSAL = (
     "This pod answers the client of its own job alone. Connect by the address and the "

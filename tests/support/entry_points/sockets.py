@@ -46,10 +46,11 @@ SOCKETS: tuple[Socket, ...] = (
         module="appliance.coordinator.process",
         speaks="gRPC (TLS with --tls); with TLS it listens on loopback, behind `front`",
         who="the job's client",
-        check="pods.client: the job's authority and, on this machine, the uid",
+        check="pods.client: on this machine the uid, when it is accepted; the job's authority",
         size_limit="1 GiB: pickles; 256 MiB: programs and pieces of tensors; 16 MiB in all other "
         "methods",
-        cost_limit="64 calls at a time, of which 7 read a message",
+        cost_limit="64 calls at a time, of which 7 read a message; a third of the connections for one "
+        "place",
     ),
     Socket(
         name="SDK pod",
@@ -57,10 +58,11 @@ SOCKETS: tuple[Socket, ...] = (
         module="workers.sdk.process",
         speaks="gRPC (TLS with --tls); with TLS it listens on loopback, behind `front`",
         who="the job's client",
-        check="pods.client: the job's authority and, on this machine, the uid",
+        check="pods.client: on this machine the uid, when it is accepted; the job's authority",
         size_limit="2 GiB: files and data of copies; 16 MiB in all other methods; 16 GiB and "
         "100,000 files of one job in all",
-        cost_limit="16 calls at a time, of which 7 read a message",
+        cost_limit="16 calls at a time, of which 7 read a message; a third of the connections for one "
+        "place",
     ),
     Socket(
         name="management",
