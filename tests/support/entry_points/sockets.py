@@ -49,8 +49,8 @@ SOCKETS: tuple[Socket, ...] = (
         check="pods.client: on this machine the uid, when it is accepted; the job's authority",
         size_limit="1 GiB: pickles; 256 MiB: programs and pieces of tensors; 16 MiB in all other "
         "methods",
-        cost_limit="64 calls at a time, of which 7 read a message; a third of the connections for one "
-        "place",
+        cost_limit="64 calls at a time, of which 7 read a message; a third of the connections for "
+        "one place",
     ),
     Socket(
         name="SDK pod",
@@ -61,8 +61,8 @@ SOCKETS: tuple[Socket, ...] = (
         check="pods.client: on this machine the uid, when it is accepted; the job's authority",
         size_limit="2 GiB: files and data of copies; 16 MiB in all other methods; 16 GiB and "
         "100,000 files of one job in all",
-        cost_limit="16 calls at a time, of which 7 read a message; a third of the connections for one "
-        "place",
+        cost_limit="16 calls at a time, of which 7 read a message; a third of the connections for "
+        "one place",
     ),
     Socket(
         name="management",
