@@ -8,7 +8,6 @@ pod's own, where the job's authority is asked for.
 """
 
 import socket
-import struct
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
@@ -16,16 +15,17 @@ from appliance.wire.connections.accepted import Accepted, AcceptedConnections, a
 from appliance.wire.connections.forwarder import Destination, Forwarder, RefusedError
 from appliance.wire.connections.front_thread import FrontThread
 
-_FRAME = struct.Struct("!BHBBI")
-"""Head of a frame of HTTP/2: two parts of its length, type, flags, stream (RFC 9113, 4.1)."""
-_SETTINGS, _GOAWAY = 4, 7
-_INADEQUATE_SECURITY = 12
-"""Error code (RFC 9113, 7); clients report it as `UNAVAILABLE`, with the sentence."""
-
 REFUSAL = (
     "This pod answers the client of its own job alone. Connect by the address and the "
     "authority that the job's ingress names, as the user who submitted it."
 )
+
+_ANSWER = (
+    "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\n"
+    f"Content-Length: {len(REFUSAL)}\r\nConnection: close\r\n\r\n{REFUSAL}"
+).encode()
+"""To gRPC a server that speaks HTTP/1.1 is one that cannot be connected to, and it reports the
+status. A `GOAWAY`, which could hold the sentence, makes it try again without end."""
 
 
 def open_front(
@@ -54,7 +54,7 @@ def open_front(
             return _to(behind)
         if not is_encrypted and not head:
             return None  # clients speak first: an answer before that would be lost
-        raise RefusedError(b"" if is_encrypted else refusing_frames())
+        raise RefusedError(b"" if is_encrypted else _ANSWER)
 
     forwarder = Forwarder(choose, AcceptedConnections(), see)
     front = FrontThread(forwarder, [listener], name="client-front")
@@ -63,14 +63,3 @@ def open_front(
 
 async def _to(behind: Path) -> Destination:
     return Destination(address=str(behind))
-
-
-def refusing_frames() -> bytes:
-    """Return the frames of HTTP/2 that tell a client why its connection is closed."""
-    text = REFUSAL.encode()
-    away = struct.pack("!II", 0, _INADEQUATE_SECURITY) + text
-    return _head(_SETTINGS, 0) + _head(_GOAWAY, len(away)) + away
-
-
-def _head(kind: int, num_bytes: int) -> bytes:
-    return _FRAME.pack(num_bytes >> 16, num_bytes & 0xFFFF, kind, 0, 0)

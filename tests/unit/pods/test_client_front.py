@@ -1,6 +1,8 @@
 """What may not come to a job's server is cut before gRPC learns of it, and told why."""
 
 import socket
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -52,7 +54,7 @@ class Pod:
         self.front.close()
 
     def call(self) -> bytes:
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)]
+        options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(f"127.0.0.1:{self.port}", options) as channel:
             answer = channel.unary_unary("/s/m")(b"hello", timeout=SECONDS)
         assert isinstance(answer, bytes)
@@ -74,10 +76,19 @@ def test_another_user_of_the_machine_is_told_why_and_grpc_learns_nothing(tmp_pat
         pod.uid = uid
         with pytest.raises(grpc.RpcError) as refused:
             pod.call()
-        assert REFUSAL in refused.value.details()
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert "PERMISSION_DENIED" in refused.value.details()
         assert pod.counted.num_calls == 0
         pod.uid = OWNER
         assert pod.call() == b"hello"
+
+
+def test_whoever_reads_the_answer_finds_the_sentence(tmp_path):
+    with Pod(tmp_path) as pod:
+        pod.uid = STRANGER
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{pod.port}/", timeout=SECONDS)
+        assert (refused.value.code, refused.value.read()) == (403, REFUSAL.encode())
 
 
 def test_with_tls_he_gets_the_end_of_the_connection(tmp_path):
