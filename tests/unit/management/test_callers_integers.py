@@ -162,7 +162,6 @@ def test_no_other_module_reads_digits_of_callers():
     ]
     assert found == [
         "appliance/api/entry.py",  # whether a length is told at all
-        "appliance/wire/connection_owner.py",  # ports, as gRPC writes them
         "appliance/core/cluster/records.py",  # whether a directory is that of a loop
         "appliance/core/integers.py",
     ]
