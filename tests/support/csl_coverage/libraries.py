@@ -213,6 +213,35 @@ ROWS = (
         body="const e = c.exceptions; e.set_exception_mask(e.FP_DIV_BY_0 & e.FP_OVERFLOW); out[0] = 1;",
         out=(1,),
     ),
+    *(
+        Row(
+            page="libraries",
+            says=f"<tile_config>: 'filters.{call.split('(')[0]}' counts half-wavelets",
+            top='const tc = @import_module("<tile_config>");',
+            body=f"_ = $$tc.filters.{call};",
+            refused="filters in half-wavelets are not simulated",
+            architectures=("wse3",),
+        )
+        for call in (
+            "set_counter_and_state(1, 2, tc.filters.counter_filter_state.DROP)",
+            "set_counter_value(1, 2)",
+            "get_counter_value(1)",
+            "set_state(1, tc.filters.counter_filter_state.DROP)",
+            "get_state(1)",
+            "set_pass_count(1, 2)",
+            "get_pass_count(1)",
+            "set_drop_count(1, 2)",
+            "get_drop_count(1)",
+        )
+    ),
+    Row(
+        page="libraries",
+        says="<tile_config>: WSE-2 has no filters in half-wavelets",
+        top='const tc = @import_module("<tile_config>");',
+        body="_ = $$tc.filters.get_state(1);",
+        refused="filters in half-wavelets exist on wse3 only",
+        architectures=("wse2",),
+    ),
     Row(
         page=PAGE,
         says="<tile_config>: filters by their number",

@@ -9,7 +9,41 @@ var c: bool = true; var x: i32 = 10; var s: i16 = 100; var l: i32 = 200; var h: 
 var a = [3]i16{ 7, 8, 9 }; var b = [2]i16{ 5, 6 };
 """
 VALUE = "const value = union { i: i16, f: f16, w: u16 };\n"
+WIDE = "integers of '{}' exist at compile time only"
 ROWS = (
+    Row(
+        page=PAGE,
+        says="an integer of more than 64 bits at compile time",
+        top="const a: u128 = 1 << 127; const b: i100 = -(1 << 99); const s = struct { w: u128, n: u16 }; const c = s{ .w = a + 7, .n = 3 };",
+        body="out[0] = @as(i32, a >> 125); out[1] = @as(i32, b >> 97); out[2] = @as(i32, c.w % 1000); out[3] = @as(i32, @as(u128, 5) - 6 == ~@as(u128, 0));",
+        out=(4, -4, (2**127 + 7) % 1000, 1),
+    ),
+    *(
+        Row(
+            page=PAGE,
+            says=f"no {says} of more than 64 bits at run time",
+            top=top,
+            body=body,
+            refused=WIDE.format(name),
+        )
+        for says, name, top, body in (
+            ("variable", "u128", "$$var a: u128 = 1;", "out[0] = @as(i32, a);"),
+            ("local variable", "i65", "", "$$var a: i65 = 1; out[0] = @as(i32, a);"),
+            ("array", "u100", "$$var a = @zeros([3]u100);", "out[0] = @as(i32, a[1]);"),
+            (
+                "struct",
+                "i128",
+                "const s = struct { n: u16, w: i128 }; $$var a = s{ .n = 1, .w = 2 };",
+                "out[0] = a.n;",
+            ),
+            (
+                "conversion to one",
+                "u128",
+                "var n: u64 = 3;",
+                "const a = $$@as(u128, n); out[0] = @as(i32, a);",
+            ),
+        )
+    ),
     Row(
         page=PAGE,
         says="the sides of a run-time 'if' meet in the wider integer",

@@ -50,7 +50,7 @@ def _as(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     if isinstance(value, Const):
         return _known_as(value, to, node, frame)
     if not isinstance(to.machine, Scalar):
-        frame.fail(node, f"'@as' to '{to}' is not possible at run time")
+        frame.fail(node, f"'@as' to '{to}' is not possible at run time{t.remedy_of(to)}")
     assert isinstance(value, Runtime)
     return converted(value, to, node, frame)
 
@@ -87,7 +87,7 @@ def _bitcast(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Val
     operand = operand_of(value, node, frame)
     from_, to_ = value.type.machine, to.machine
     if not isinstance(from_, Scalar) or not isinstance(to_, Scalar):
-        frame.fail(node, f"'@bitcast' to '{to}' is not possible at run time")
+        frame.fail(node, f"'@bitcast' to '{to}' is not possible at run time{t.remedy_of(to)}")
     if from_ == to_:
         return Runtime(to, operand)
     assert frame.builder is not None

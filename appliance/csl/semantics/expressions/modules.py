@@ -190,7 +190,8 @@ class Module(Scope):
             return POISON
         type_ = declared or (initial.type if initial else t.VOID)
         if t.is_comptime_only(type_) or type_ is t.VOID:
-            self.frame.fail(node, f"variable of type '{type_}' must be comptime-known")
+            text = f"variable of type '{type_}' must be comptime-known{t.remedy_of(type_)}"
+            self.frame.fail(node, text)
         name = self.world.unique_name(self.qualified(node.name))
         variable = GlobalVariable(
             self.world.place, name, type_, is_const=False, position=self.frame.position(node)

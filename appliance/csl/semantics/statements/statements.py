@@ -240,7 +240,7 @@ def _variable(node: tree.Declaration, value: Value, frame: Frame) -> None:
         frame.declare(node.name, Cell(value.type, [Const(value.type, raw)]))
         return
     if t.is_comptime_only(value.type) or value.type is t.VOID:
-        text = f"variable of type '{value.type}' must be comptime-known"
+        text = f"variable of type '{value.type}' must be comptime-known{t.remedy_of(value.type)}"
         is_number = value.type in (t.COMPTIME_INT, t.COMPTIME_FLOAT)
         example = "i16" if value.type is t.COMPTIME_INT else "f32"
         remedy = f"; give it a type, as in 'var {node.name}: {example}'" if is_number else ""
@@ -257,7 +257,8 @@ def _uninitialised(node: tree.Declaration, type_: t.Type, frame: Frame) -> None:
         frame.declare(node.name, Cell(type_, [Const(type_, zero)]))
         return
     if t.is_comptime_only(type_) or type_ is t.VOID:
-        frame.fail(node, f"variable of type '{type_}' must be comptime-known")
+        text = f"variable of type '{type_}' must be comptime-known{t.remedy_of(type_)}"
+        frame.fail(node, text)
     place = new_variable(type_, node.name, node, frame)
     if isinstance(place, InRegister) and isinstance(type_.machine, Scalar):
         frame.builder.move(

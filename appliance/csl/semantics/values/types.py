@@ -16,6 +16,8 @@ from appliance.csl.program.types import (
 MAX_NAME = 300
 """Characters of an anonymous type's name in messages."""
 
+MAX_INT_BITS = 64
+"""Of an integer at run time."""
 MAX_ELEMENTS = 1 << 22
 """Most elements of one value."""
 MAX_PARTS = 1 << 12
@@ -217,7 +219,7 @@ NAMED: dict[str, Type] = {
 def int_type(bits: int, signed: bool) -> IntType:
     """The integer type of a width; up to 64 bits it exists at run time."""
     made = IntType(f"{'i' if signed else 'u'}{bits}", bits, signed)
-    if bits <= 64:
+    if bits <= MAX_INT_BITS:
         made.machine = Scalar("int" if signed else "uint", bits)
     return made
 
@@ -366,6 +368,20 @@ def is_comptime_only(type_: Type) -> bool:
     if isinstance(type_, StructType):
         return any(is_comptime_only(t) for t in type_.field_types)
     return type_.machine is None and type_ is not VOID
+
+
+def remedy_of(type_: Type) -> str:
+    """What to write instead of a variable of a type with integers that no register holds."""
+    if isinstance(type_, ArrayType):
+        return remedy_of(type_.element)
+    if isinstance(type_, StructType):
+        return next((text for each in type_.field_types if (text := remedy_of(each))), "")
+    if not isinstance(type_, IntType) or type_.bits <= MAX_INT_BITS:
+        return ""
+    return (
+        f"; integers of '{type_}' exist at compile time only, since a PE computes with "
+        f"{MAX_INT_BITS} bits at most: keep several u{MAX_INT_BITS}"
+    )
 
 
 def size_of(type_: Type) -> int:
