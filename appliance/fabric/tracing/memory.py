@@ -1,8 +1,8 @@
 """What variables hold when a trace is made: the first bytes of each, PE by PE.
 
-A header says for each symbol its type and how many of its bytes are stored; the bytes of a PE are
-those of its symbols, one after another. All PEs together store a bounded number: of large programs
-fewer bytes a symbol, of the largest none.
+A header says for each symbol its type, of a struct its fields, and how many of its bytes are
+stored; the bytes of a PE are those of its symbols, one after another. All PEs together store a
+bounded number: of large programs fewer bytes a symbol, of the largest none.
 """
 
 import base64
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from appliance.csl.program import NO_CODE, CodeClass, Program, Scalar, Variable
+from appliance.csl.program import NO_CODE, CodeClass, Field, Program, Scalar, Variable
 
 MOST_BYTES = 2 << 20
 """Stored of all PEs together."""
@@ -70,13 +70,27 @@ def _limit(program: Program, classes: Sequence[Sequence[Variable]]) -> int:
 
 def _symbol(variable: Variable, fp16_format: str, limit: int) -> dict[str, Any]:
     element = variable.element
-    return {
+    found = {
         "name": variable.name,
         "address": variable.address,
         "bytes": variable.num_bytes,
         "type": _type(element, fp16_format) if isinstance(element, Scalar) else "",
         "shape": list(variable.shape),
         "shown": min(variable.num_bytes, limit),
+    }
+    if variable.fields:
+        found["fields"] = [_field(each, fp16_format) for each in variable.fields]
+    return found
+
+
+def _field(field: Field, fp16_format: str) -> dict[str, Any]:
+    return {
+        "name": field.name,
+        "offset": field.offset,
+        "bytes": field.num_bytes,
+        "shift": field.shift,
+        "type": _type(field.type, fp16_format),
+        "is_array": bool(field.shape),
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from appliance.csl.program import Program
 from appliance.fabric.errors import FabricError
+from appliance.fabric.tracing.memory import symbols_of
 from appliance.sdk import cs_debug
 from appliance.sdk.container import write_container
 from appliance.sdk.host.debugger.debug_commands import COMMANDS
@@ -109,6 +110,17 @@ def test_a_backtrace_has_every_call(program: Program) -> None:
 def test_memory_is_shown_by_its_type(program: Program, expression: str, shown: str) -> None:
     _, typed = debugged(program, f"print {expression}")
     assert typed.after(f"print {expression}") == [f"{expression} = {shown}"]
+
+
+def test_a_trace_says_of_what_structs_are_made(program: Program) -> None:
+    symbols = next(found for found in symbols_of(program) if found)
+    by_name = {each["name"].rpartition(".")[2]: each for each in symbols}
+    high, half = by_name["bits"]["fields"][1:3]
+    assert high == dict(name=".high", offset=0, bytes=4, shift=3, type="i5", is_array=False)
+    assert (half["shift"], half["type"]) == (8, "f16")
+    row = next(each for each in by_name["nest"]["fields"] if each["name"] == ".row")
+    assert (row["bytes"], row["type"], row["is_array"]) == (6, "u16", True)
+    assert "fields" not in by_name["grid"]
 
 
 @pytest.mark.parametrize(

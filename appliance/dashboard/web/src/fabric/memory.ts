@@ -1,6 +1,6 @@
 /** What the variables of PEs held at the end of a traced run, as far as the trace stores it. */
 
-import type { CodeClass, MemorySymbol } from "./trace";
+import type { CodeClass, MemoryField, MemorySymbol } from "./trace";
 
 export interface Memory {
   data: Uint8Array;
@@ -35,29 +35,72 @@ function half(bits: number, exponentBits: number, bias: number): number {
 
 const number = (value: number, digits: number): string => String(Number(value.toPrecision(digits)));
 
-/** By type: bytes of an element, and its value in words. */
-const TYPES: Record<string, [number, (view: DataView, at: number) => string]> = {
-  f32: [4, (view, at) => number(view.getFloat32(at, true), 7)],
-  f16: [2, (view, at) => number(half(view.getUint16(at, true), 5, 15), 4)],
-  bf16: [2, (view, at) => number(half(view.getUint16(at, true), 8, 127), 3)],
-  cb16: [2, (view, at) => number(half(view.getUint16(at, true), 6, 42), 4)],
-  u8: [1, (view, at) => String(view.getUint8(at))],
-  i8: [1, (view, at) => String(view.getInt8(at))],
-  u16: [2, (view, at) => String(view.getUint16(at, true))],
-  i16: [2, (view, at) => String(view.getInt16(at, true))],
-  u32: [4, (view, at) => String(view.getUint32(at, true))],
-  i32: [4, (view, at) => String(view.getInt32(at, true))],
-  u64: [8, (view, at) => String(view.getBigUint64(at, true))],
-  i64: [8, (view, at) => String(view.getBigInt64(at, true))],
-  bool: [1, (view, at) => (view.getUint8(at) ? "true" : "false")],
+const FLOATS: Record<string, (view: DataView, at: number) => number> = {
+  f16: (view, at) => half(view.getUint16(at, true), 5, 15),
+  bf16: (view, at) => half(view.getUint16(at, true), 8, 127),
+  cb16: (view, at) => half(view.getUint16(at, true), 6, 42),
+  f32: (view, at) => view.getFloat32(at, true),
 };
+const DIGITS: Record<string, number> = { f16: 4, bf16: 3, cb16: 4, f32: 7 };
 
-const asWord: [number, (view: DataView, at: number) => string] = [2, (view, at) => `0x${view.getUint16(at, true).toString(16).padStart(4, "0")}`];
+/** Bits of a type: of "bool" 1, of "i24" 24. */
+const bitsOf = (type: string): number => (type === "bool" ? 1 : Number(type.replace(/^\D+/, "")));
+
+/** Bytes of a type in memory: whole 16-bit words, so that 8-bit types and bool take two. */
+function sizeOf(type: string): number {
+  const bits = bitsOf(type);
+  return bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
+}
+
+/** So many bytes as an unsigned integer. */
+function wordsAt(view: DataView, at: number, bytes: number): bigint {
+  let value = 0n;
+  for (let word = bytes - 2; word >= 0; word -= 2) value = (value << 16n) | BigInt(view.getUint16(at + word, true));
+  return value;
+}
+
+/** A number of a type whose bits are the lowest of an integer. */
+function ofBits(type: string, bits: bigint): string {
+  const low = BigInt.asUintN(bitsOf(type), bits);
+  if (type === "bool") return low ? "true" : "false";
+  const float = FLOATS[type];
+  if (float) {
+    const view = new DataView(new ArrayBuffer(4));
+    view.setUint32(0, Number(low), true);
+    return number(float(view, 0), DIGITS[type] ?? 7);
+  }
+  return String(type.startsWith("i") ? BigInt.asIntN(bitsOf(type), low) : low);
+}
+
+/** Numbers of a type, one after another. */
+function numbersOf(type: string, view: DataView, from: number, to: number): string[] {
+  const size = sizeOf(type);
+  const count = Math.max(0, Math.floor((Math.min(to, view.byteLength) - from) / size));
+  return Array.from({ length: count }, (_, index) => ofBits(type, wordsAt(view, from + index * size, size)));
+}
+
+/** The fields of the struct that begins at a byte, as far as they are stored. */
+function structAt(fields: MemoryField[], view: DataView, at: number): string {
+  const shown = fields.flatMap((field) => {
+    const [from, to] = [at + field.offset, at + field.offset + field.bytes];
+    if (field.is_array) return [`${field.name} = ${numbersOf(field.type, view, from, to).join(" ")}${to > view.byteLength ? " ..." : ""}`];
+    return to > view.byteLength ? [] : [`${field.name} = ${ofBits(field.type, wordsAt(view, from, field.bytes) >> BigInt(field.shift))}`];
+  });
+  return `{ ${shown.join(", ")} }`;
+}
 
 /** Values of a symbol, in words; "..." where it has more than the trace stores. */
 export function valuesOf(symbol: MemorySymbol, view: DataView): string {
-  const [size, read] = TYPES[symbol.type ?? ""] ?? asWord;
-  const values = Array.from({ length: Math.floor(view.byteLength / size) }, (_, index) => read(view, index * size));
+  const count = (symbol.shape ?? []).reduce((product, size) => product * size, 1);
+  const values: string[] = [];
+  if (symbol.fields?.length && count) {
+    const size = symbol.bytes / count;
+    for (let at = 0; at < view.byteLength; at += size) values.push(structAt(symbol.fields, view, at));
+  } else if (symbol.type) {
+    values.push(...numbersOf(symbol.type, view, 0, view.byteLength));
+  } else {
+    for (let at = 0; at + 2 <= view.byteLength; at += 2) values.push(`0x${view.getUint16(at, true).toString(16).padStart(4, "0")}`);
+  }
   if (symbol.bytes > view.byteLength) values.push("...");
   return values.join(", ");
 }
@@ -65,5 +108,6 @@ export function valuesOf(symbol: MemorySymbol, view: DataView): string {
 /** The type as a program writes it: [4,8]f32. */
 export function typeOf(symbol: MemorySymbol): string {
   const shape = symbol.shape?.length ? `[${symbol.shape.join(",")}]` : "";
+  if (symbol.fields?.length) return `${shape}struct`;
   return symbol.type ? `${shape}${symbol.type}` : "";
 }

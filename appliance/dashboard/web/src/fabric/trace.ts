@@ -22,6 +22,19 @@ export const MAIN_THREAD = 8;
 /** Function, number of the file, line, column and text. */
 export type Line = [string, number, number, number, string];
 
+/** A number, or an array of them, in a struct, a union or a packed value. */
+export interface MemoryField {
+  name: string;
+  /** Bytes from the element's beginning. */
+  offset: number;
+  /** Bytes there that hold it: of a packed field, those of the whole packed value. */
+  bytes: number;
+  /** Its lowest bit in a packed value. */
+  shift: number;
+  type: string;
+  is_array: boolean;
+}
+
 /** A variable; traces of earlier versions lack what it holds. */
 export interface MemorySymbol {
   name: string;
@@ -30,6 +43,8 @@ export interface MemorySymbol {
   type?: string;
   shape?: number[];
   shown?: number;
+  /** What an element is made of, if it is no number. */
+  fields?: MemoryField[];
 }
 
 export interface CodeClass {
