@@ -209,6 +209,7 @@ def test_who_detaches_leaves_the_run_alone_and_who_cancels_ends_it(terminal: Ter
 
     assert "is held" in terminal.run("hold", "waits")
     wait_for(lambda: "Held" in terminal.run("explain", "job", job) or None, what="a held run")
+    assert "held by" in terminal.run("get", "run", "waits").partition("Reason: ")[2]
     assert "is resumed" in terminal.run("resume", "waits")
     wait_for(lambda: restarts() == 2, what="a second start")
     assert "is queued again" in terminal.run("requeue", "waits")
