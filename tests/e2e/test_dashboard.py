@@ -98,6 +98,10 @@ def test_a_job_shows_its_training(trained: tuple[str, str], opener: Opener) -> N
     assert drawn["width"] > 0.9 * card["width"]
     chart = page.get_by_role("img", name=re.compile(r"loss\. Latest values: .*: [0-9.]+\."))
     expect(chart.first).to_be_visible()
+    for used in ("memory of its pods", "processors used by its pods"):
+        expect(
+            page.get_by_role("img", name=re.compile(used + r".*: [0-9.]+\.")).first
+        ).to_be_visible()
     expect(page.get_by_role("img", name="Simulated time of a step by module")).to_be_visible()
     page.get_by_role("searchbox", name="Search in the log").fill("coordinator serves")
     expect(page.get_by_role("log")).to_contain_text("Coordinator serves")
