@@ -1,6 +1,7 @@
 """What a session's masks let through, counted again when the program has changed some."""
 
 import contextlib
+from collections.abc import Mapping
 
 from appliance.coordinator.run.execution_context import ExecutionContext
 from appliance.coordinator.run.gang import Gang
@@ -29,6 +30,7 @@ class CountedMasks:
         self._context, self._gang, self._pods = context, gang, pods
         self._session: Session | None = None
         self._num_changes = 0
+        self._nonzeros: Mapping[str, int] = {}
         self.latest = SparseSession()
 
     def forget(self, session: Session) -> None:
@@ -38,11 +40,17 @@ class CountedMasks:
         self._store_views(session)
 
     def count(self, session: Session) -> None:
-        """Count what the masks let through, and work out what follows from it."""
-        self._session = session
+        """Count what the masks let through, and work out what follows from it.
+
+        RigL and SET let others through, but as many as before: then nothing follows anew.
+        """
+        nonzeros = self._pods.count_nonzeros(session, mask_tensors(session.plan))
+        if session is self._session and nonzeros == self._nonzeros:
+            return
+        self._session, self._nonzeros = session, nonzeros
         self.latest = sparse_session(
             session.plan,
-            self._pods.count_nonzeros(session, mask_tensors(session.plan)),
+            nonzeros,
             machine=self._context.machine,
             num_systems=self._gang.size.num_systems,
             num_shards=self._gang.size.num_shards,
