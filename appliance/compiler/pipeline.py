@@ -26,7 +26,7 @@ from appliance.compiler.passes.counts import (
 from appliance.compiler.passes.formats import carry_formats, narrow_values
 from appliance.compiler.passes.normalise import normalise
 from appliance.compiler.passes.partition import partition
-from appliance.compiler.passes.support import check_support, check_values
+from appliance.compiler.passes.support import check_results, check_support, check_values
 from appliance.compiler.passes.updates import order_updates
 from appliance.compiler.wafer_memory import limit_memory
 from appliance.core.errors import ProgramError
@@ -167,6 +167,7 @@ def normal_form(graph: Graph, *, dump: Dump | None = None) -> Graph:
     """
     check_support(graph)
     check_values(graph)
+    check_results(graph)
     graph = normalise(graph)
     _checked("normalise", graph, dump)
     for count in _COUNTS:

@@ -29,6 +29,8 @@ _ONLY_IN_TEXT = frozenset({"DMatMul", "ReduceBias", "Slice"})
 _MAX_LISTED = 20
 _PLACEHOLDER = re.compile(r"placeholder\d+")
 _MODEL_STATE = "state.model."
+_SHAPES_ONLY = "torch/_meta_registrations.py"
+"""Where PyTorch says of operations what shape their results have, and computes nothing."""
 
 
 def check_support(graph: Graph) -> None:
@@ -85,6 +87,31 @@ def check_values(graph: Graph) -> None:
         "and no parameter of the compiled module.",
         hint="Call what cstorch.compile returned in the step, not the module that it was given.",
     )
+
+
+def check_results(graph: Graph) -> None:
+    """Refuse a program that holds zeros where an operation's result should be.
+
+    Where the client cannot trace an operation for which PyTorch can say the result's shape, it
+    traces what says the shape: an empty tensor, which it writes as zeros.
+
+    Args:
+        graph: The program as imported.
+
+    Raises:
+        ProgramError: Names the operation, its module and the line.
+    """
+    read = {name for node in graph.nodes for name in node.operands}
+    read |= {result.value for result in graph.results}
+    for node in graph.nodes:
+        frames = node.location.frames
+        is_shape = node.op == "Const" and frames[:1] and frames[0].file.endswith(_SHAPES_ONLY)
+        if is_shape and not read.isdisjoint(node.results):
+            raise ProgramError(
+                f"The client's program has lost what {frames[0].function.removeprefix('meta_')} "
+                f"computes in {node.location}: it holds zeros of {_listed(node.types)} instead.",
+                hint="Write it with other operations, such as reshape and permute.",
+            )
 
 
 def _counted(arguments: Sequence[Argument]) -> str:

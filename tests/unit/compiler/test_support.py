@@ -52,3 +52,40 @@ def test_a_tensor_for_which_the_client_has_no_value_is_refused(arguments, says, 
 
 def test_a_buffer_of_the_module_is_state_whatever_its_name():
     assert compile_with(BUFFER, WEIGHT).layer_steps
+
+
+SHAPE = '"meta_pixel_shuffle"("torch/_meta_registrations.py":5781:0)'
+EMPTY = """module {{
+  func @graph(%x: tensor<4x8xf32> {{cs.input_name = "input_0"}},
+      %w: tensor<8xf32> {{tf.resource_name = "state.model.w"}})
+      -> (tensor<4x8xf32> {{cs.output_name = "output_y"}}) {{
+    %made = cirh.Const dense<0.0> : tensor<4x8xf32> loc("net.{direction}/aten::empty"(
+        callsite({inner} at "forward"("train.py":12:0))))
+    %0 = cirh.Add %x, %{read} : tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd"])
+def test_a_program_with_zeros_where_a_result_should_be_is_refused(direction):
+    text = EMPTY.format(direction=direction, inner=SHAPE, read="made")
+    with pytest.raises(ProgramError) as refusal:
+        compile_program(text, batch_size=4, precision=Precision.F32)
+    for words in ("what pixel_shuffle", f"net.{direction} (train.py:12)", "zeros of (tensor<4x8x"):
+        assert words in refusal.value.message
+    assert "reshape" in (refusal.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("inner", "read"),
+    [
+        ('"new_zeros"("torch/_refs/__init__.py":5000:0)', "made"),
+        ('"mine"("train.py":9:0)', "made"),
+        (SHAPE, "x"),  # nothing reads the shape's tensor
+    ],
+)
+def test_zeros_that_a_script_writes_are_zeros(inner, read):
+    text = EMPTY.format(direction="fwd", inner=inner, read=read)
+    assert compile_program(text, batch_size=4, precision=Precision.F32)
