@@ -33,7 +33,8 @@ class CompileOptions:
     comptime_depth: int = 200
     """Most nested function calls at compile time."""
     comptime_steps: int = 30_000_000
-    """Most loop turns and calls at compile time, all together; a runaway loop ends here."""
+    """Most loop turns and calls at compile time, all together; a runaway loop ends here. A layout
+    has some more for each PE and each route that it sets."""
     max_errors: int = 20
     """Errors after which the compilation stops."""
     max_memory_mib: int | None = None

@@ -114,3 +114,25 @@ def test_an_endless_loop_ends_soon_whatever_is_in_it(body: str) -> None:
     compilation = compile_pe(source, comptime_steps=STEPS)
     assert f"more than {STEPS} steps at compile time" in compilation.render()
     assert time.process_time() - began < STEPS * 20e-6  # 10 minutes for 30 million
+
+
+def test_a_layout_has_steps_for_each_pe_and_route_that_it_sets() -> None:
+    layout = """
+layout {
+  @set_rectangle(20, 20);
+  for (@range(u16, 20)) |y| { for (@range(u16, 20)) |x| {
+    var n: u16 = 0;
+    for (@range(u16, 60)) |i| { if (i == x + y) { n = i; } }
+    @set_tile_code(x, y, "pe.csl", .{});
+    const c = @get_color(n % 8);
+    @set_color_config(x, y, c, .{ .routes = .{ .rx = WEST, .tx = EAST } });
+  } }
+  AFTER
+}
+"""
+    files = {"layout.csl": layout.replace("AFTER", ""), "pe.csl": ""}
+    steps = 20_000
+    assert compile_files(files, comptime_steps=steps).program is not None
+    files["layout.csl"] = layout.replace("AFTER", "for (@range(u16, 20000)) |i| { var k = i; }")
+    told = compile_files(files, comptime_steps=steps).render()
+    assert "more than 20000 steps at compile time; a loop may have no end" in told

@@ -16,6 +16,9 @@ from appliance.csl.semantics.values.types import Type
 from appliance.csl.semantics.values.values import VOID, Const, Value
 from appliance.csl.syntax import tree
 
+_STEPS_OF_A_PE, _STEPS_OF_A_ROUTE = 2_000, 500
+"""Steps at compile time that a layout may take for each, beside those that every program has."""
+
 
 @builtin("set_rectangle", 2)
 def _set_rectangle(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
@@ -45,6 +48,7 @@ def _set_tile_code(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
     if parameters is not None:
         frame.spend_value(node, parameters.type)  # its key is made
     world.set_code(x, y, path, parameters, node, frame)
+    frame.earn(_STEPS_OF_A_PE)
     return VOID
 
 
@@ -77,4 +81,5 @@ def _set_color_config(node: tree.BuiltinCall, frame: Frame, expected: Type | Non
         configuration = configuration_of(number, settings, node.arguments[3], frame)
         world.parsed[key] = configuration
     world.set_route(at, configuration, node, frame)
+    frame.earn(_STEPS_OF_A_ROUTE)
     return VOID

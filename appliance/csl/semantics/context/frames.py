@@ -125,7 +125,13 @@ class Frame:
         session = self.module.world.session
         session.steps += number
         if session.steps > session.options.comptime_steps:
-            self.fail(node, f"more than {session.options.comptime_steps} steps at compile time")
+            limit = session.options.comptime_steps
+            self.fail(node, f"more than {limit} steps at compile time; a loop may have no end")
+
+    def earn(self, number: int) -> None:
+        """Gives back steps for what a layout has got done, and can do once only for each PE."""
+        session = self.module.world.session
+        session.steps = max(0, session.steps - number)
 
     def spend_statement(self, node: tree.Statement) -> None:
         """Counts the work of a statement by its length, but for the statements within it."""
