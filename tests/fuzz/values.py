@@ -35,7 +35,7 @@ def problem_of(drawn: RandomProgram, architecture: str) -> str:
         UnspecifiedError: No document says what it does.
     """
     wanted = drawn.wanted()
-    options = CompileOptions(architecture=architecture, memcpy=True)
+    options = CompileOptions(architecture=architecture, memcpy=True, fp16_format=drawn.half.name)
     compilation = compile_program("layout.csl", options, Files(drawn.texts()))
     if compilation.program is None and "is no integer" in compilation.render():
         raise n.UnspecifiedError("a known float beyond the integers, where nothing goes")
@@ -89,7 +89,7 @@ def smallest(drawn: RandomProgram, architecture: str, problem: str) -> str:
             problem = now
         else:
             drawn.without.discard(at)
-    return f"{architecture} {drawn.seed}: {problem}\n{drawn.texts()['pe.csl']}"
+    return f"{architecture} {drawn.half.name} {drawn.seed}: {problem}\n{drawn.texts()['pe.csl']}"
 
 
 def _way(problem: str) -> str:

@@ -94,7 +94,8 @@ def literal(scope: Scope, kind: Kind) -> Number:
     if kind == BOOL:
         return chance.random() < 0.5
     if kind.is_float:
-        return chance.choice((0.0, -0.0, 1.0, -1.5, 0.0625, 3.25, -100.0, 640.5, -0.125, 2048.0))
+        values = (0.0, -0.0, 1.0, -1.5, 0.0625, 3.25, -100.0, 640.5, -0.125, 2048.0)
+        return n.rounded(chance.choice(values), kind)
     near = (kind.low, kind.high, kind.low + 1, kind.high - 1, 0, 1, kind.high >> 1)
     if chance.random() < 0.4:
         return max(kind.low, min(kind.high, chance.choice(near)))

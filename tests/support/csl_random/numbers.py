@@ -3,11 +3,54 @@
 import math
 import struct
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 
 Number = int | float | bool
 """What a value of a number, enum or bool is; floats are exact values of their type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """A format of 16-bit floats: its bits of mantissa, and what is added to exponents."""
+
+    name: str
+    mantissa: int
+    bias: int
+
+    @property
+    def top(self) -> int:
+        """The exponent of infinities."""
+        return (1 << (15 - self.mantissa)) - 1
+
+    def pattern(self, value: float) -> int:
+        """The bits of a value that the format has."""
+        sign = 0x8000 if math.copysign(1.0, value) < 0 else 0
+        if math.isinf(value):
+            return sign | self.top << self.mantissa
+        if value == 0:
+            return sign
+        exponent = max(math.frexp(abs(value))[1] - 1, 1 - self.bias)
+        units = int(math.ldexp(abs(value), self.mantissa - exponent))
+        is_normal = units >> self.mantissa
+        return sign | (units + ((exponent + self.bias - 1) << self.mantissa if is_normal else 0))
+
+    def value(self, bits: int) -> float:
+        """The value of bits."""
+        sign = -1.0 if bits & 0x8000 else 1.0
+        exponent, units = bits >> self.mantissa & self.top, bits & ((1 << self.mantissa) - 1)
+        if exponent == self.top:
+            return math.nan if units else sign * math.inf
+        units |= (1 << self.mantissa) if exponent else 0
+        return sign * math.ldexp(units, max(exponent, 1) - self.bias - self.mantissa)
+
+
+HALVES = {
+    each.name: each for each in (Half("f16", 10, 15), Half("bf16", 7, 127), Half("cb16", 9, 42))
+}
+HALF: ContextVar[Half] = ContextVar("HALF", default=HALVES["f16"])
+"""The format that a program's 16-bit floats have."""
 
 
 class UnspecifiedError(Exception):
@@ -24,6 +67,8 @@ class Kind:
     @property
     def name(self) -> str:
         """What the language calls it."""
+        if self.letter == "f" and self.bits == 16:
+            return HALF.get().name
         return "bool" if self.letter == "b" else f"{self.letter}{self.bits}"
 
     @property
@@ -69,7 +114,11 @@ def rounded(value: Fraction | float, kind: Kind) -> float:
     exact = Fraction(value)
     if exact == 0:
         return 0.0
-    digits, least, most = (11, -24, 16) if kind.bits == 16 else (24, -149, 128)
+    half = HALF.get()
+    digits, least, most = 24, -149, 128
+    if kind.bits == 16:
+        digits, least = half.mantissa + 1, 1 - half.bias - half.mantissa
+        most = half.top - half.bias
     size = abs(exact)
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     if Fraction(2) ** exponent > size:
@@ -159,7 +208,9 @@ def pattern_of(value: Number, kind: Kind) -> int:
     if kind.is_float:
         if math.isnan(value):
             raise UnspecifiedError("the bits of a NaN")
-        return int.from_bytes(struct.pack("<e" if kind.bits == 16 else "<f", value), "little")
+        if kind.bits == 16:
+            return HALF.get().pattern(float(value))
+        return int.from_bytes(struct.pack("<f", value), "little")
     return int(value) & ((1 << kind.bits) - 1)
 
 
@@ -167,9 +218,9 @@ def of_pattern(bits: int, kind: Kind) -> Number:
     """The number that bits are."""
     bits &= (1 << kind.bits) - 1
     if kind.is_float:
-        found: float = struct.unpack(
-            "<e" if kind.bits == 16 else "<f", bits.to_bytes(kind.bits // 8, "little")
-        )[0]
+        if kind.bits == 16:
+            return HALF.get().value(bits)
+        found: float = struct.unpack("<f", bits.to_bytes(4, "little"))[0]
         return found
     return bool(bits) if kind == BOOL else wrapped(bits, kind)
 

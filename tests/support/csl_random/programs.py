@@ -70,6 +70,8 @@ class RandomProgram:
     """Constants that calls of functions at compile time give."""
     vectors: Vectors
     twins: list[Twin]
+    half: n.Half
+    """The format of its 16-bit floats."""
     without: set[int] = field(default_factory=set)
     """Statements that are left out, to find the smallest program that fails."""
 
@@ -91,6 +93,7 @@ class RandomProgram:
 
     def texts(self) -> dict[str, str]:
         """Return the files."""
+        n.HALF.set(self.half)
         told = [*self._told(self.made.values), *self._known_names()]
         told += [item for twin in self.twins for item in twin.told(twin.made.values)]
         known = [f"const {name}: {kind.name} = {text};"
@@ -123,6 +126,7 @@ class RandomProgram:
         Raises:
             UnspecifiedError: No document says what it does.
         """
+        n.HALF.set(self.half)
         memory = Memory(copy.deepcopy(self.made.values))
         with contextlib.suppress(LeaveError):
             run_all(self._kept(0, self.work), memory)
@@ -137,6 +141,8 @@ class RandomProgram:
 def program(seed: str) -> RandomProgram:
     """Draw the program of a seed: always the same."""
     chance = random.Random(seed)
+    half = n.HALVES[chance.choice(("f16", "f16", "bf16", "cb16"))]
+    n.HALF.set(half)
     kinds = numbers_for(chance)
     scope = Scope(chance)
     made = variables(scope, kinds)
@@ -157,7 +163,7 @@ def program(seed: str) -> RandomProgram:
     known = [_known(scope, function) for function in scope.functions for _ in range(2)]
     count = chance.choice((0, 1, 1, 2))
     twins = [twin(scope, kinds, made, number, context.counter) for number in range(count)]
-    return RandomProgram(seed, made, texts, work, known, vectors, twins)
+    return RandomProgram(seed, made, texts, work, known, vectors, twins, half)
 
 
 def _known(scope: Scope, function: Pure) -> tuple[str, Kind, Number]:
