@@ -7,6 +7,7 @@ start. A span cuts it at both ends; a report by month cuts it at the months' end
 import csv
 import datetime as dt
 import io
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +15,13 @@ from operator import attrgetter
 
 from appliance.core.cluster.jobs import Phase
 from appliance.core.errors import UserError
+from appliance.core.visible_text import visible
 
 LABEL_PREFIX = "label="
 _PLAIN = ("user", "session", "month")
 _MAX_GROUPINGS = 4
 _HOUR_SECONDS = 3600.0
+_FORMULA = ("=", "+", "-", "@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +146,14 @@ def as_csv(lines: Iterable[UsageLine], by: Sequence[str]) -> str:
 
 
 def _harmless(cell: str) -> str:
-    """Keep spreadsheets from taking a name for a formula."""
-    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") else cell
+    """Keep spreadsheets from taking a name for a formula, or a part of it for another row.
+
+    They skip white space before a formula, take full-width signs, and end rows at a carriage
+    return, which `csv` does not quote.
+    """
+    text = visible(cell)
+    first = unicodedata.normalize("NFKC", text.lstrip())[:1]
+    return f"'{text}" if first in _FORMULA else text
 
 
 def _parts(

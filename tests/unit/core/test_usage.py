@@ -2,6 +2,7 @@
 
 import csv
 import datetime as dt
+import io
 
 import pytest
 
@@ -91,6 +92,28 @@ def test_the_csv_can_be_read_back_and_holds_no_formula():
         "cancelled": "0",
         "system_hours": "3.000000",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        *((f"{sign}1", f"'{sign}1") for sign in "=+-@\uff1d\uff0b\uff0d\uff20\ufe62"),
+        *((f" {sign}1", f"' {sign}1") for sign in "=+-@"),
+        ("\t=1", "\\t=1"),
+        ("\r=1", "\\r=1"),
+        ("ada\r=1", "ada\\r=1"),
+        ("ada\n=1", "ada\\n=1"),
+        ("ada", "ada"),
+        ("a=1", "a=1"),
+        ("1-2", "1-2"),
+        (" ada", " ada"),
+    ],
+)
+def test_no_name_begins_a_formula_or_a_row_however_it_is_written(name, cell):
+    uses = [use(name, 1, at(3, 1), at(3, 1, 1))]
+    text = as_csv(report(uses, by=["user"], span=YEAR, now=at(4, 1)), ["user"])
+    (row,) = csv.DictReader(io.StringIO(text, newline=""))
+    assert row["user"] == cell
 
 
 @pytest.mark.parametrize("by", [["nobody"], ["label="], [], ["user", "user"]])
