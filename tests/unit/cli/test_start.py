@@ -31,12 +31,8 @@ def test_a_proxy_loads_nothing_of_management_but_its_front():
     ours = [name for name in modules if name.startswith(("appliance.management", "workers"))]
     assert ours == [
         "appliance.management",
-        "appliance.management.access",
-        "appliance.wire.connections.accepted",
         "appliance.management.front",
         "appliance.management.front.client_hello",
-        "appliance.wire.connections.connection_shares",
-        "appliance.wire.connections.forwarder",
         "appliance.management.front.proxy_preface",
         "appliance.management.front.sni_proxy",
     ]
