@@ -424,3 +424,10 @@ def test_wrong_values_are_refused_by_name(helm: Helm, value: str, message: str) 
     done = helm.run("template", "wsc", str(CHART), "--set", value)
     assert done.returncode != 0
     assert message in done.stderr
+
+
+def test_what_helm_test_needs_is_made_by_it_alone(made: dict[str, list[dict[str, Any]]]) -> None:
+    """Helm calls whatever has run for the event `test` a test, also after an installation."""
+    for found in (each for objects in made.values() for each in objects):
+        hooks = found["metadata"].get("annotations", {}).get("helm.sh/hook", "").split(",")
+        assert "test" not in hooks or hooks == ["test"], found["metadata"]["name"]
