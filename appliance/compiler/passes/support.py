@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from appliance.core.errors import ProgramError
-from appliance.core.ir.graph import Argument, Graph, Node
+from appliance.core.ir.graph import Argument, Direction, Graph, Node
 from appliance.core.ir.ops import SPECS, check_node
 from appliance.core.ir.tensors import TensorType
 
@@ -31,6 +31,11 @@ _PLACEHOLDER = re.compile(r"placeholder\d+")
 _MODEL_STATE = "state.model."
 _SHAPES_ONLY = "torch/_meta_registrations.py"
 """Where PyTorch says of operations what shape their results have, and computes nothing."""
+_LOST_BEFORE = {"pixel_unshuffle": "pixel_shuffle"}
+"""Operations that the client loses, by what it traces as their gradient.
+
+Folded into a cast, the zeros do not say any more where they come from.
+"""
 
 
 def check_support(graph: Graph) -> None:
@@ -104,14 +109,29 @@ def check_results(graph: Graph) -> None:
     read = {name for node in graph.nodes for name in node.operands}
     read |= {result.value for result in graph.results}
     for node in graph.nodes:
-        frames = node.location.frames
-        is_shape = node.op == "Const" and frames[:1] and frames[0].file.endswith(_SHAPES_ONLY)
-        if is_shape and not read.isdisjoint(node.results):
+        is_read = not read.isdisjoint(node.results)
+        if found := _lost_before(node) or (is_read and _lost_in(node)):
             raise ProgramError(
-                f"The client's program has lost what {frames[0].function.removeprefix('meta_')} "
-                f"computes in {node.location}: it holds zeros of {_listed(node.types)} instead.",
+                f"The client's program has lost what {found} computes in {node.location}: it holds "
+                "zeros instead.",
                 hint="Write it with other operations, such as reshape and permute.",
             )
+
+
+def _lost_in(node: Node) -> str:
+    """Return the operation whose result a constant should be; empty if it is what it should be."""
+    frames = node.location.frames
+    if node.op == "Const" and frames and frames[0].file.endswith(_SHAPES_ONLY):
+        return frames[0].function.removeprefix("meta_")
+    return ""
+
+
+def _lost_before(node: Node) -> str:
+    """Return the operation of the forward pass that a node is the gradient of, if it is lost."""
+    if node.location.direction is not Direction.BACKWARD:
+        return ""
+    functions = (frame.function for frame in node.location.frames)
+    return next((_LOST_BEFORE[name] for name in functions if name in _LOST_BEFORE), "")
 
 
 def _counted(arguments: Sequence[Argument]) -> str:

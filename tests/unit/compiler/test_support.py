@@ -73,7 +73,7 @@ def test_a_program_with_zeros_where_a_result_should_be_is_refused(direction):
     text = EMPTY.format(direction=direction, inner=SHAPE, read="made")
     with pytest.raises(ProgramError) as refusal:
         compile_program(text, batch_size=4, precision=Precision.F32)
-    for words in ("what pixel_shuffle", f"net.{direction} (train.py:12)", "zeros of (tensor<4x8x"):
+    for words in ("what pixel_shuffle", f"net.{direction} (train.py:12)", "holds zeros instead"):
         assert words in refusal.value.message
     assert "reshape" in (refusal.value.hint or "")
 
@@ -89,3 +89,34 @@ def test_a_program_with_zeros_where_a_result_should_be_is_refused(direction):
 def test_zeros_that_a_script_writes_are_zeros(inner, read):
     text = EMPTY.format(direction="fwd", inner=inner, read=read)
     assert compile_program(text, batch_size=4, precision=Precision.F32)
+
+
+GRADIENT = """module {{
+  func @graph(%x: tensor<4x8xf32> {{cs.input_name = "input_0"}},
+      %w: tensor<8xf32> {{tf.resource_name = "state.model.w"}})
+      -> (tensor<4x2x4xf32> {{cs.output_name = "output_y"}}) {{
+    %0 = cirh.Reshape %x : (tensor<4x8xf32>) -> tensor<4x2x4xf32> loc("net.{direction}/aten::view"(
+        callsite("{function}"("torch/_refs/nn/functional/__init__.py":1219:0) at
+        callsite("_engine_run_backward"("torch/autograd/graph.py":768:0) at
+        "step"("train.py":30:0)))))
+    return %0 : tensor<4x2x4xf32>
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("direction", "function", "is_refused"),
+    [
+        ("bwd", "pixel_unshuffle", True),
+        ("fwd", "pixel_unshuffle", False),  # called by the script, and traced as it is
+        ("bwd", "softmax", False),
+    ],
+)
+def test_a_lost_operation_is_known_by_its_gradient(direction, function, is_refused):
+    text = GRADIENT.format(direction=direction, function=function)
+    if not is_refused:
+        assert compile_program(text, batch_size=4, precision=Precision.F32)
+        return
+    with pytest.raises(ProgramError, match=r"lost what pixel_shuffle computes in net.bwd \(train"):
+        compile_program(text, batch_size=4, precision=Precision.F32)
