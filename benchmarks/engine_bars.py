@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from appliance.core.ids import Role
 from appliance.core.pods.pod_options import StreamMode
 from benchmarks.engine import BFLOAT16, GROUPS, SHAPES, demands
 from benchmarks.engine_parties.environment import multiplies_bfloat16
@@ -79,6 +80,7 @@ def parts() -> Iterator[Part]:
             small=("--small",),
             num_bars=num_bars,
         )
+    yield Part(name="memory.growth", module="benchmarks.memory_growth", num_bars=len(Role))
     tiny: tuple[str, ...] = ("--width", "64", "--depth", "2", "--heads", "2", "--rounds", "3")
     yield Part(name="update", module="benchmarks.kernels", small=tiny)
     against = ("--against-f32",)

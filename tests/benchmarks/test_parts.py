@@ -24,6 +24,7 @@ MAY_MAKE_NAMESPACES = os.geteuid() == 0 and shutil.which("ip") is not None
 OTHERS = {
     "wafer": (),
     "csl": ("--small",),
+    "larger_than_memory": ("--small",),
     "queue_simulator": ("--jobs", "300", "--queued", "300", "--processes", "1"),
     "expected_starts": ("--jobs", "40", "--seeds", "1", "--processes", "1"),
     "queue_throughput": ("--jobs", "20", "--queued", "5000", "--no-slurm"),
@@ -33,9 +34,12 @@ OTHERS = {
 ELSEWHERE = {
     "engine": "test_parties.py",
     "engine_bars": "its parts are run here one by one",
+    "memory_growth": "trains thousands of steps; what it makes of them is in tests/unit/benchmarks",
     "installation": "installs everything: minutes of downloads and of pip",
 }
-OF_THE_ENGINE = [part for part in engine_bars.parts() if part.module != "benchmarks.engine"]
+OF_THE_ENGINE = [
+    part for part in engine_bars.parts() if part.module.removeprefix("benchmarks.") not in ELSEWHERE
+]
 OVERHEAD = [part for part in engine_bars.parts() if part.name == "overhead"]
 PARTS = {part.name: part for part in (*OF_THE_ENGINE, *OVERHEAD)}
 PARTS |= {

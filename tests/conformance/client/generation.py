@@ -319,6 +319,7 @@ def run(options: argparse.Namespace, shape: Shape, rules: Rules) -> dict[str, li
         now = time.perf_counter()
         found["tokens"].append(tokens.tolist())
         found["seconds"].append(now - began)
+        print(f"batch {len(found['seconds'])}", flush=True)
         began = now
 
     if options.backend == "CPU":
