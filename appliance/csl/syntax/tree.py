@@ -419,3 +419,10 @@ def _collect(node: Node, found: set[str]) -> None:
         return
     for child in children(node):
         _collect(child, found)
+
+
+def has_call(node: Node, name: str, num_arguments: int = 1) -> bool:
+    """Say whether a call of a builtin, with so many arguments at least, lies in a node."""
+    if isinstance(node, BuiltinCall) and node.name == name and len(node.arguments) >= num_arguments:
+        return True
+    return any(has_call(child, name, num_arguments) for child in children(node))

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, field, replace
 
+from appliance.csl.diagnostics import CslError
 from appliance.csl.program.code import Function
 from appliance.csl.program.instructions import Block
 from appliance.csl.program.operands import DsdOperand, Dsr, DsrKind, FifoReference
 from appliance.csl.program.operations import DsdOperation
-from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.context.frames import Frame, Scope
+from appliance.csl.semantics.context.session import guard
 from appliance.csl.syntax import tree
 
 Where = tuple[Frame, tree.Node]
@@ -52,3 +54,18 @@ class FifoRegisters:
 
     def _operand(self, operand: DsdOperand) -> DsdOperand:
         return self.held.get(operand, operand) if isinstance(operand, Dsr) else operand
+
+
+def place_fifos(module: Scope, frame: Frame) -> None:
+    """Evaluate FIFOs with options, behind the blocks that bind the tasks which they name.
+
+    What uses their DSRs need not name them.
+    """
+    for name, item in module.unit.declarations.items():
+        if not isinstance(item, tree.Declaration) or item.value is None:
+            continue
+        if tree.has_call(item.value, "allocate_fifo", 2):
+            try:
+                module.lookup(name, frame, item)
+            except CslError as error:
+                guard(frame.world.session, error)

@@ -14,7 +14,7 @@ from appliance.csl.semantics.context.frames import Frame, FunctionValue, Scope, 
 from appliance.csl.semantics.context.session import Session, guard
 from appliance.csl.semantics.expressions.linkage import extern_function
 from appliance.csl.semantics.results.fields import fields_of
-from appliance.csl.semantics.results.fifos import FifoRegisters
+from appliance.csl.semantics.results.fifos import FifoRegisters, place_fifos
 from appliance.csl.semantics.results.image import initial_image
 from appliance.csl.semantics.results.memory import Symbol, code_symbols, overflow
 from appliance.csl.semantics.statements.calls import (
@@ -476,6 +476,7 @@ def run_comptime_blocks(module: Scope) -> None:
             run_block(block.body, inner)
         except CslError as error:
             guard(frame.world.session, error)
+    place_fifos(module, frame)
 
 
 def _export(module: Scope, name: str, variable: GlobalVariable) -> None:
@@ -488,13 +489,4 @@ def _must_evaluate(item: tree.Declaration) -> bool:
     """Whether a global has an effect even if nothing uses it."""
     if item.is_exported:
         return True
-    return item.value is not None and _has_effect(item.value)
-
-
-def _has_effect(node: tree.Node) -> bool:
-    if isinstance(node, tree.BuiltinCall):
-        if node.name == "import_module":
-            return True
-        if node.name == "allocate_fifo" and len(node.arguments) > 1:  # Its DSRs may be used alone.
-            return True
-    return any(_has_effect(child) for child in tree.children(node))
+    return item.value is not None and tree.has_call(item.value, "import_module")
