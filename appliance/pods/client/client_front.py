@@ -9,11 +9,14 @@ pod's own, where the job's authority is asked for.
 
 import socket
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 
 from appliance.wire.connections.accepted import Accepted, AcceptedConnections, accepted
 from appliance.wire.connections.forwarder import Destination, Forwarder, RefusedError
 from appliance.wire.connections.front_thread import FrontThread
+
+_SEE = partial(accepted, counts_own=True)
 
 REFUSAL = (
     "This pod answers the client of its own job alone. Connect by the address and the "
@@ -34,7 +37,7 @@ def open_front(
     *,
     owner_uid: int,
     is_encrypted: bool,
-    see: Callable[[socket.socket], Accepted] = accepted,
+    see: Callable[[socket.socket], Accepted] = _SEE,
 ) -> tuple[FrontThread, int]:
     """Return a front that is not started yet, and its port.
 

@@ -87,6 +87,7 @@ def accepted(
     connection: socket.socket,
     *,
     find: Callable[[Endpoint, Endpoint], Owner | None] = find_owner,
+    counts_own: bool = False,
 ) -> Accepted:
     """Find out whose a connection is that was just accepted.
 
@@ -96,6 +97,8 @@ def accepted(
     Args:
         connection: Our end.
         find: Asks the kernel.
+        counts_own: Whether what this process connects to itself is its user's, and not nobody's: if
+            it connects to nothing that somebody else names.
     """
     try:
         there = Endpoint(*connection.getpeername()[:2])
@@ -105,7 +108,7 @@ def accepted(
         return NOBODY
     if owner is None:
         return Accepted(host=there.host, is_local=is_own_address(there.host))
-    is_ours = owner.uid == os.geteuid() and is_held_here(owner.inode)
+    is_ours = not counts_own and owner.uid == os.geteuid() and is_held_here(owner.inode)
     return Accepted(host=there.host, uid=owner.uid if is_whole and not is_ours else None)
 
 

@@ -96,3 +96,18 @@ def test_with_tls_he_gets_the_end_of_the_connection(tmp_path):
         pod.uid = STRANGER
         with socket.create_connection(("127.0.0.1", pod.port), SECONDS) as connection:
             assert connection.recv(1) == b""
+
+
+def test_the_user_of_the_pod_may_come_from_the_pod_itself(tmp_path):
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers((Counted(),))
+    server.add_insecure_port(f"unix:{tmp_path}/client.sock")
+    front, port = open_front(
+        "127.0.0.1", tmp_path / "client.sock", owner_uid=-1, is_encrypted=False
+    )
+    server.start()
+    front.start()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        assert channel.unary_unary("/s/m")(b"hello", timeout=SECONDS) == b"hello"
+    server.stop(0).wait()
+    front.close()
