@@ -95,7 +95,6 @@ def serve_client(
     """Return a running server for the job's client.
 
     Args:
-        spec: The pod.
         add: Adds the services to a server.
         check: Asks every call first.
         num_threads: Calls that are served at a time.
