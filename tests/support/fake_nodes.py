@@ -123,6 +123,8 @@ class FakeNodes:
             self._watch(pod)
 
     def _schedule(self, pod: Resource) -> None:
+        if pod["spec"].get("schedulingGates"):  # since Kubernetes 1.27; older servers drop them
+            return
         bound = [
             each for each in self.pods() if each["spec"].get("nodeName") and not is_ended(each)
         ]
