@@ -26,7 +26,7 @@ from appliance.csl.program.placement import (
     Program,
     RoutingClass,
 )
-from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.context.frames import Frame, Scope
 from appliance.csl.semantics.context.session import Session, guard
 from appliance.csl.semantics.context.texts import text_of
 from appliance.csl.semantics.expressions import initializers, operators, type_expressions
@@ -251,9 +251,16 @@ def _compile_class(
     root = Module(world, unit, arguments, name="", origin=origin)
     _warn_unknown(root, arguments, origin)
     world.pending.append(root)
-    run_modules(world, run_comptime_blocks)
+
+    def run(module: Scope) -> None:
+        world.fifo_registers.note(module)
+        run_comptime_blocks(module)
+
+    run_modules(world, run)
     world.compile_pending()
-    run_modules(world, run_comptime_blocks)
+    run_modules(world, run)
+    world.compile_pending()
+    world.fifo_registers.evaluate()
     world.compile_pending()
     initialise_queues(world)
     texts = [f".{name} = {text_of(value)}" for name, value in arguments.items()]

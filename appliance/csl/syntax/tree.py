@@ -421,8 +421,8 @@ def _collect(node: Node, found: set[str]) -> None:
         _collect(child, found)
 
 
-def has_call(node: Node, name: str, num_arguments: int = 1) -> bool:
-    """Say whether a call of a builtin, with so many arguments at least, lies in a node."""
-    if isinstance(node, BuiltinCall) and node.name == name and len(node.arguments) >= num_arguments:
+def has_call(node: Node, name: str) -> bool:
+    """Say whether a call of a builtin lies in a node."""
+    if isinstance(node, BuiltinCall) and node.name == name:
         return True
-    return any(has_call(child, name, num_arguments) for child in children(node))
+    return any(has_call(child, name) for child in children(node))

@@ -26,6 +26,29 @@ def wrong(says: str, refused: str, fifo: str = FIFO, body: str = "", top: str = 
 ROWS = (
     runs("a FIFO is in the registers '.dest' and '.src'", "@mov32(fd, x); @mov32(y, fs);"),
     runs("its registers and its name are one FIFO", "@mov32(q, x); @mov32(y, fs);"),
+    Row(
+        page=PAGE,
+        says="one whose action is a task that is bound behind it",
+        top=DATA
+        + "task told() void { out[2] = 5; sys.unblock_cmd_stream(); }\n"
+        + "const q = @allocate_fifo(B, .{ .dest = fd, .src = fs, .xdsr = fx, .activate_push = told });\n"
+        + "comptime { @bind_local_task(told, @get_local_task_id(10)); }",
+        body="const ok = @mov32(y, fs); out[3] = if (ok) 1 else 2; @mov32(fd, x); @mov32(y, fs);" + OUT,
+        out=(7, 9, 5, 2),
+        finishes=False,
+    ),
+    Row(
+        page=PAGE,
+        says="one whose action is a task that an imported module binds",
+        top=DATA
+        + 'const io = @import_module("io.csl");\n'
+        + "const q = @allocate_fifo(B, .{ .activate_push = io.told });",
+        body="const ok = @mov32(y, q); @mov32(q, x); @mov32(y, q);" + OUT,
+        out=(7, 9),
+        files={
+            "io.csl": "var n: u16 = 0; task told() void { n += 1; }\ncomptime { @bind_local_task(told, @get_local_task_id(10)); }"
+        },
+    ),
     runs(
         "a 'dsr_fifo_dest' and a 'dsr_fifo_src1' by their number",
         "@mov32(a, x); @mov32(y, b);",
@@ -54,8 +77,11 @@ ROWS = (
           "const q = @allocate_fifo(B, $$.{ .dest = fd, .src = @get_dsr(dsr_src1, 5), .xdsr = fx });\n", "@mov32(q, x);"),
     wrong("each is of its file", "'.src': expected type 'dsr_src1'",
           "const q = @allocate_fifo(B, $$.{ .dest = fd, .src = fd, .xdsr = fx });\n", "@mov32(q, x);"),
-    wrong("registers are of one FIFO", "DSR 4 holds another FIFO already",
-          "const q2 = @allocate_fifo(B2, $$.{ .dest = fd, .src = fs, .xdsr = @get_xdsr(2) });\n", "@mov32(q2, x);", FIFO),
+    wrong(
+        "registers are of one FIFO", "DSR 4 holds another FIFO already",
+        FIFO.replace(".{", "$$.{"), "@mov32(q2, x);",
+        "const q2 = @allocate_fifo(B2, .{ .dest = fd, .src = fs, .xdsr = @get_xdsr(2) });\n",
+    ),
     wrong("a 'dsr_fifo_dest' is not loaded", "'@allocate_fifo' puts the FIFO there",
           body="@load_to_dsr($$@get_dsr(dsr_fifo_dest, 4), x);"),
     wrong("nor is the plain register that holds a FIFO", "holds a FIFO; load another",

@@ -16,6 +16,17 @@ KINDS = {"dsr_fifo_dest": DsrKind.DEST, "dsr_fifo_src1": DsrKind.SRC1}
 """The types of DSRs that hold a FIFO, and their register files."""
 
 
+def _gives_registers(item: tree.Node) -> bool:
+    """Whether a declaration is a FIFO with registers of the program's."""
+    value = item.value if isinstance(item, tree.Declaration) else None
+    if not isinstance(value, tree.BuiltinCall) or value.name != "allocate_fifo":
+        return False
+    options = value.arguments[1] if len(value.arguments) > 1 else None
+    if isinstance(options, tree.Initializer):
+        return any(field.name == "dest" for field in options.fields)
+    return options is not None
+
+
 @dataclass(slots=True)
 class FifoRegisters:
     """The DSRs of a code that hold FIFOs, and what it does with DSRs."""
@@ -26,6 +37,21 @@ class FifoRegisters:
     """Operands of the types of `KINDS`."""
     loaded: dict[Dsr, Where] = field(default_factory=dict)
     """By `@load_to_dsr` and its like."""
+    waiting: list[tuple[Scope, str, tree.Node]] = field(default_factory=list)
+    """Globals that may be FIFOs of which only the registers are used."""
+
+    def note(self, module: Scope) -> None:
+        """Remember a module's FIFOs that have registers of the program's."""
+        declared = module.unit.declarations.items()
+        self.waiting += [(module, name, item) for name, item in declared if _gives_registers(item)]
+
+    def evaluate(self) -> None:
+        """Make the FIFOs that nothing names; the tasks that they activate are bound by now."""
+        for module, name, node in self.waiting:
+            try:
+                module.lookup(name, module.frame, node)
+            except CslError as error:
+                guard(module.frame.world.session, error)
 
     def check(self) -> None:
         """Report registers that hold no FIFO but should, and FIFOs that would be overwritten."""
@@ -54,18 +80,3 @@ class FifoRegisters:
 
     def _operand(self, operand: DsdOperand) -> DsdOperand:
         return self.held.get(operand, operand) if isinstance(operand, Dsr) else operand
-
-
-def place_fifos(module: Scope, frame: Frame) -> None:
-    """Evaluate FIFOs with options, behind the blocks that bind the tasks which they name.
-
-    What uses their DSRs need not name them.
-    """
-    for name, item in module.unit.declarations.items():
-        if not isinstance(item, tree.Declaration) or item.value is None:
-            continue
-        if tree.has_call(item.value, "allocate_fifo", 2):
-            try:
-                module.lookup(name, frame, item)
-            except CslError as error:
-                guard(frame.world.session, error)

@@ -14,7 +14,7 @@ from appliance.csl.semantics.context.frames import Frame, FunctionValue, Scope, 
 from appliance.csl.semantics.context.session import Session, guard
 from appliance.csl.semantics.expressions.linkage import extern_function
 from appliance.csl.semantics.results.fields import fields_of
-from appliance.csl.semantics.results.fifos import FifoRegisters, place_fifos
+from appliance.csl.semantics.results.fifos import FifoRegisters
 from appliance.csl.semantics.results.image import initial_image
 from appliance.csl.semantics.results.memory import Symbol, code_symbols, overflow
 from appliance.csl.semantics.statements.calls import (
@@ -476,7 +476,6 @@ def run_comptime_blocks(module: Scope) -> None:
             run_block(block.body, inner)
         except CslError as error:
             guard(frame.world.session, error)
-    place_fifos(module, frame)
 
 
 def _export(module: Scope, name: str, variable: GlobalVariable) -> None:
