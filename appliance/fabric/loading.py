@@ -84,6 +84,7 @@ def load_program(
             _FORMATS[program.fp16_format],
             machine.ramp_cycles,
             machine.task_start_cycles,
+            machine.local_task_start_cycles,
             max(1, program.channels),
             order,
             max(1, num_threads),

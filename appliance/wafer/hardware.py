@@ -91,8 +91,14 @@ class Machine:
         partial_sum_bits: Width in which kernels send partial sums along a row.
         vector_start_cycles: Start-up of one vector instruction whose descriptors are loaded.
         vector_setup_cycles: The same with the descriptors loaded in the loop.
+        vector_issue_cycles: From one vector instruction whose descriptors are loaded to the next.
         descriptor_load_cycles: Loading one descriptor for an operation that the task waits for.
-        task_start_cycles: From the end of one task to the first instruction of the next.
+        thread_issue_cycles: The same as vector_issue_cycles, of an operation of a microthread.
+        thread_descriptor_cycles: Loading one descriptor for an operation of a microthread.
+        task_start_cycles: From the end of one task to the first instruction of the next, which
+            a wavelet or the host starts.
+        local_task_start_cycles: The same of a local task.
+        clock_read_cycles: Reading the clock, three words, and storing them.
         io_bytes_per_second: External bandwidth of one system in each direction.
         memoryx_bytes_per_second: Memory bandwidth of the whole parameter store.
         swarmx_fan_in: Children of one node of the broadcast-reduce tree.
@@ -122,10 +128,14 @@ class Machine:
     """Official simulator: a float32 vector operation of 5,124 elements takes 5,130 cycles."""
     vector_setup_cycles: int = 34
     """Official simulator: 5,158 cycles with descriptor loads inside."""
-    descriptor_load_cycles: int = 3
-    """Not published; fitted to counts of whole programs (docs/decisions/0187)."""
+    vector_issue_cycles: int = 1
+    """Not published; like the five below, fitted to whole programs (docs/decisions/0236)."""
+    descriptor_load_cycles: int = 4
+    thread_issue_cycles: int = 2
+    thread_descriptor_cycles: int = 6
     task_start_cycles: int = 12
-    """Not published; fitted to the time of one wavelet to a data task (docs/decisions/0187)."""
+    local_task_start_cycles: int
+    clock_read_cycles: int = 5
     io_bytes_per_second: float = 150e9
     """MICRO and the ALCF tutorial: 12 x 100 GbE = 1.2 Tb/s."""
     memoryx_bytes_per_second: float = 4e12
@@ -200,6 +210,7 @@ CS2 = Machine(
     clock_hertz=850e6,
     simd=_WSE2_SIMD,
     partial_sum_bits=32,
+    local_task_start_cycles=1,
 )
 """WSE-2. Grid: SDK examples (fabric 757 x 996, kernel 750 x 994). Clock: SDK examples, 0.85 GHz."""
 
@@ -212,6 +223,7 @@ CS3 = Machine(
     clock_hertz=750e6,
     simd=_WSE3_SIMD,
     partial_sum_bits=16,
+    local_task_start_cycles=4,
     node_speed=1.5,
 )
 """WSE-3. Grid: SDK fabric 762 x 1172 less the same border as on WSE-2. Clock: a public notebook

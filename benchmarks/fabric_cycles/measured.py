@@ -28,19 +28,20 @@ def _of_collective(clocks: np.ndarray, *, is_sum: bool) -> int:
 
 def cycles_of(row: Row, program: Program, directory: str) -> float:
     """Run the program of a row; return what it measured."""
-    width = program.grid.width
+    width, height = program.grid.width, program.grid.height
     simulator = Simulator(program, options=SimulatorOptions(machine_code_directory=directory))
     simulator.submit(Launch("run"))
     num_words = 3 if row.program == "signal" else 6
     words = simulator.wait(
-        simulator.submit(CopyOut("clock", Region(0, 0, width, 1), num_words, 16))
+        simulator.submit(CopyOut("clock", Region(0, height // 2, width, 1), num_words, 16))
     )
     assert words is not None
     if row.program == "signal":
         return _clock(words[0, -1]) - _clock(words[0, 0])
     if row.program == "collective":
         return _of_collective(words[0], is_sum=bool(row.parameters["is_sum"]))
-    cycles = _clock(words[0, -1, 3:]) - _clock(words[0, -1, :3])
+    measured = words[0, 1 if row.program == "halo" else -1]
+    cycles = _clock(measured[3:]) - _clock(measured[:3])
     return cycles / row.parameters["count"] if row.is_per_task else cycles
 
 

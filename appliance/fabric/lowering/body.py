@@ -20,6 +20,7 @@ from appliance.fabric.descriptors import ShapeTable, encode_descriptor
 from appliance.fabric.floats import encode_float
 from appliance.fabric.lowering.emitter import Emitter
 from appliance.fabric.lowering.frames import Frame, Window
+from appliance.wafer.hardware import Machine
 
 
 @dataclass(kw_only=True)
@@ -29,9 +30,7 @@ class ClassContext:
     Attributes:
         architecture: `wse2` or `wse3`.
         fp16_format: `f16`, `bf16` or `cb16`.
-        start_cycles: Start of a DSD operation whose descriptors are in DSRs.
-        load_cycles: More of it for each descriptor that is not, of a synchronous operation.
-        thread_load_cycles: The same of an asynchronous one.
+        machine: What instructions cost that are not in the table of costs.
         windows: By function.
         sites: Records of `SITE`.
         calls: Instructions that call a function, and which: their targets are set at the end.
@@ -40,9 +39,7 @@ class ClassContext:
     source: CodeClass
     architecture: str
     fp16_format: str
-    start_cycles: int
-    load_cycles: int
-    thread_load_cycles: int
+    machine: Machine
     code: Emitter = field(default_factory=Emitter)
     frame: Frame = field(default_factory=Frame)
     shapes: ShapeTable = field(default_factory=ShapeTable)

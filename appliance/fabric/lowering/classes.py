@@ -76,16 +76,13 @@ def lower_class(
 ) -> LoweredClass:
     """Lower one code class; a checked one finds accesses beyond an array."""
     source = replace(source, functions=optimised(source.functions, is_checked=is_checked))
-    setup = machine.vector_setup_cycles - machine.vector_start_cycles
     groups = cycles_of(source)
     context = ClassContext(
         source=source,
         architecture=architecture,
         fp16_format=fp16_format,
         is_checked=is_checked,
-        start_cycles=machine.vector_start_cycles,
-        load_cycles=machine.descriptor_load_cycles,
-        thread_load_cycles=setup // 2,
+        machine=machine,
         same_cycle=lambda caller, callee: (
             groups[caller] is not None and groups[caller] == groups[callee]
         ),

@@ -102,10 +102,16 @@ def _service(body: Body, i: Intrinsic) -> None:
     kind = None if i.dest is None else body.type_of(i.dest)
     dest = body.frame.reserve(1) if i.dest is None else body.slot(i.dest)
     is_half = isinstance(kind, Scalar) and kind.is_float and kind.bits == 16
-    cost = SCALAR_CYCLES[_SERVICE_COST.get(i.name, "service")]
-    cost = 0 if i.name in _FREE_SERVICES else cost
-    number = SERVICES.index(i.name)
+    cost, number = _service_cycles(body, i.name), SERVICES.index(i.name)
     body.code.emit(Op.INTRINSIC, dest, staging, int(is_half), imm=number, cost=cost)
+
+
+def _service_cycles(body: Body, name: str) -> int:
+    if name in _FREE_SERVICES:
+        return 0
+    if name == "timestamp_read":
+        return body.context.machine.clock_read_cycles
+    return SCALAR_CYCLES[_SERVICE_COST.get(name, "service")]
 
 
 _LOWERINGS: dict[type, Callable[[Body, Any], None]] = {
@@ -161,6 +167,7 @@ class _Blocks:
 
     def __init__(self, body: Body, blocks: tuple[Block, ...]) -> None:
         self._body = body
+        self._blocks = blocks
         self._starts: dict[int, int] = {}
         self._jumps: list[tuple[int, int]] = []
         self._uses: Counter[int] = Counter()
@@ -211,8 +218,23 @@ class _Blocks:
                 self._body.code.emit(Op.ASSERT, self._body.frame.constant(0))
 
     def _jump(self, number: int, target: int) -> None:
-        if target != number + 1:
+        if target == number + 1:
+            return
+        target = self._beyond_empty(target)
+        block = self._blocks[target]
+        if not block.instructions and block.terminator == Return(None, block.terminator.position):
+            self._body.code.emit(Op.RETURN, self._body.window.return_slot)
+        else:
             self._jumps.append((self._body.code.emit(Op.JUMP), target))
+
+    def _beyond_empty(self, target: int) -> int:
+        """Return where a jump to a block comes out that only jumps on."""
+        for _ in self._blocks:
+            block = self._blocks[target]
+            if block.instructions or not isinstance(block.terminator, Jump):
+                break
+            target = block.terminator.block
+        return target
 
     def _branch(self, number: int, branch: Branch, fused: Binary | None) -> None:
         then, otherwise = branch.then, branch.otherwise

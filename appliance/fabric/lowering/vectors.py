@@ -34,6 +34,7 @@ from appliance.fabric.bytecode import (
 from appliance.fabric.descriptors import PRIORITIES, width_code
 from appliance.fabric.lowering.body import Body
 from appliance.fabric.lowering.scalars import load_op
+from appliance.wafer.hardware import Machine
 from appliance.wafer.instruction_costs import operations_per_cycle
 
 _FILES = {DsrKind.DEST: 0, DsrKind.SRC0: 1, DsrKind.SRC1: 2}
@@ -114,14 +115,15 @@ def operation(body: Body, i: DsdOperation) -> None:
             )
         site["operands"][number] = (kind, file, slot)
         loads += kind == OperandKind.DESCRIPTOR
-    site["cost"] = body.context.start_cycles + loads * _load_cycles(body, i.settings)
+    site["cost"] = _start_cycles(body.context.machine, i.settings, loads)
     dest = 0 if i.dest is None else body.slot(i.dest)
     body.code.emit(Op.VECTOR, dest, imm=_add_site(body, site))
 
 
-def _load_cycles(body: Body, settings: OperationSettings) -> int:
-    context = body.context
-    return context.thread_load_cycles if settings.asynchronous else context.load_cycles
+def _start_cycles(machine: Machine, settings: OperationSettings, loads: int) -> int:
+    if settings.asynchronous:
+        return machine.thread_issue_cycles + loads * machine.thread_descriptor_cycles
+    return machine.vector_issue_cycles + loads * machine.descriptor_load_cycles
 
 
 def load_dsr(body: Body, i: LoadDsr) -> None:

@@ -185,7 +185,7 @@ static int issue_main(Machine *m, Pe *pe, u64 now) {
             Candidate next;
             if (!pick_task(m, pe, now, &next)) return 0;
             start_task(m, pe, &next);
-            cycles = m->task_cycles;
+            cycles = next.kind == TASK_LOCAL ? m->local_task_cycles : m->task_cycles;
         }
         if (cycles) {
             if (!pe->in_operation) note_break(m, pe, now + cycles);

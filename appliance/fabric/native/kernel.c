@@ -130,8 +130,9 @@ static Machine *new_band(const u32 *options, const ClassImage *classes, u32 *cla
     m->format = options[3];
     m->ramp_cycles = options[4];
     m->task_cycles = options[5];
-    m->channel_words = options[6];
-    m->order = options[7];
+    m->local_task_cycles = options[6];
+    m->channel_words = options[7];
+    m->order = options[8];
     m->num_pes = m->width * m->height;
     m->classes = classes;
     m->class_of = class_of;
@@ -142,12 +143,12 @@ static Machine *new_band(const u32 *options, const ClassImage *classes, u32 *cla
     return m;
 }
 
-/* options: width, height, is_wse3, format, ramp cycles, task cycles, channel words, order, bands.
- * Returns the first band, which stands for all of them. */
+/* options: width, height, is_wse3, format, ramp cycles, task cycles, local task cycles, channel words,
+ * order, bands. Returns the first band, which stands for all of them. */
 Machine *fabric_new(const u32 *options, const ClassImage *classes, u32 *class_of, u32 *routing_of,
                     const ColorConfig **routings, const u32 *routing_sizes) {
     Team *team = calloc(1, sizeof(Team));
-    const u32 height = options[1], most = options[8] < MAX_BANDS ? options[8] : MAX_BANDS;
+    const u32 height = options[1], most = options[9] < MAX_BANDS ? options[9] : MAX_BANDS;
     team->count = most < 1 ? 1 : most < height ? most : height;
     Pe **pes = calloc((u64)options[0] * height, sizeof(Pe *));
     for (u32 k = 0; k < team->count; k++) {

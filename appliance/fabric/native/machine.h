@@ -294,7 +294,7 @@ typedef struct Machine {
     u64 turn;
     u64 next, num_active, last_active; /* the cycle of its next wakeup, PEs of this cycle, its last busy cycle */
     u32 width, height, is_wse3, format, ramp_cycles, memory_bytes;
-    u32 task_cycles, start_cycles, setup_cycles, channel_words;
+    u32 task_cycles, local_task_cycles, channel_words, pad1;
     Pe **pes;
     u32 *class_of, *routing_of;
     const ClassImage *classes;

@@ -120,13 +120,16 @@ def _cost(workspace: Workspace, path: str, offset: int, name: str) -> str:
     machine = find_machine(_MACHINES[architecture])
     rate = operations_per_cycle(name, architecture)
     each = "one element a cycle" if rate == 1 else f"{rate} elements a cycle"
-    start = machine.vector_start_cycles
-    text = f"Cost on {architecture} by the model: at best {each}, after {start} cycles of start-up"
+    start, load = machine.vector_issue_cycles, machine.descriptor_load_cycles
+    text = (
+        f"Cost on {architecture} by the model: at best {each}, {start} to start, {load} for each "
+        "descriptor that is not in a DSR"
+    )
     length = _length(workspace, path, offset)
     if length is None:
         return f"{text}."
     cycles = start + -(-length // rate)
-    return f"{text}: {length:,} elements take {cycles:,} cycles."
+    return f"{text}: {length:,} elements take {cycles:,} cycles and the descriptors."
 
 
 def _length(workspace: Workspace, path: str, offset: int) -> int | None:

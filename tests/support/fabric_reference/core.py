@@ -43,6 +43,7 @@ class Core:
     services: Services
     runner: Runner
     task_cycles: int
+    local_task_cycles: int
     is_wse3: bool
     reverse_tasks: bool = False
     call: tuple[int, tuple[int, ...]] | None = None
@@ -113,7 +114,8 @@ class Core:
                 if ready is None:
                     return False
                 self._start(ready)
-                cycles = self.task_cycles
+                is_local = ready.kind == "local"
+                cycles = self.local_task_cycles if is_local else self.task_cycles
             if cycles:
                 self.busy_until = now + cycles
                 self.busy_cycles += cycles

@@ -124,6 +124,7 @@ class Fabric:
             services,
             runner,
             self.machine.task_start_cycles,
+            self.machine.local_task_start_cycles,
             is_wse3,
             self._reverse_tasks,
         )

@@ -13,19 +13,23 @@ from appliance.csl.program import (
     Instruction,
     Load,
     Move,
+    Program,
     Register,
     Store,
 )
 from appliance.csl.program.types import I16, U16
 from appliance.fabric.bytecode import Op
+from appliance.fabric.commands import CopyOut, Launch, Region
+from appliance.fabric.host_interface import Simulator
 from appliance.fabric.lowering.classes import lower_class
 from appliance.fabric.optimising.elements import LoadElement, StoreElement
 from appliance.fabric.optimising.folding import wrapped
 from appliance.fabric.optimising.functions import optimised
 from appliance.wafer.hardware import CS2
-from tests.support.csl import code_of
+from tests.support.csl import code_of, program_of
 from tests.support.fabric_programs import AT
 
+ONE = Region(0, 0, 1, 1)
 TOP = """
 const register: *u16 = @bitcast(*u16, @as(u16, 0x7f5a * 2));
 var a = @zeros([8]u16); var b = @zeros([8]u16); var n: u16; var m: u16; var byte: u8;
@@ -49,6 +53,24 @@ def code_with(body: str, top: str = "") -> CodeClass:
     return code_of(
         f"{text}fn main() void {{ work(n, 1, 0.5); }} comptime {{ @export_symbol(main); }}"
     )
+
+
+def program_with(body: str, top: str) -> Program:
+    names = ("n", "m", "steps")
+    pointers = "".join(f"var {name}_at: [*]u16 = @ptrcast([*]u16, &{name});" for name in names)
+    exports = "".join(f'@export_symbol({name}_at, "{name}_there");' for name in names)
+    told = "".join(f'@export_name("{name}_there", [*]u16, true);' for name in names)
+    pe = f"""param memcpy_params; const sys = @import_module("<memcpy/memcpy>", memcpy_params);
+      {TOP}{top}{pointers}
+      fn work() void {{ {body} }}
+      fn main() void {{ work(); sys.unblock_cmd_stream(); }}
+      comptime {{ @export_symbol(main); {exports} }}"""
+    layout = f"""
+      const memcpy = @import_module("<memcpy/get_params>", .{{ .width = 1, .height = 1 }});
+      layout {{ @set_rectangle(1, 1);
+        @set_tile_code(0, 0, "pe.csl", .{{ .memcpy_params = memcpy.get_params(0) }});
+        {told} @export_name("main", fn()void); }}"""
+    return program_of({"layout.csl": layout, "pe.csl": pe}, memcpy=True)
 
 
 def count(kind: type, body: str, top: str = "") -> int:
@@ -141,6 +163,49 @@ def test_a_small_function_is_copied_and_a_long_one_called() -> None:
     lines = "".join(f"a[{k % 8}] += p;" for k in range(40))
     long = f"fn longer(p: u16) void {{ {lines} }}"
     assert count(Call, "longer(1); longer(2);", long) == 2
+
+
+STEPS = """
+var order = @zeros([4]u16); var steps: u16;
+fn step(p: u16) void { if (p == 7) { return; } steps += 1; if (steps == 3) { steps = 0; } }
+fn choose(p: u16) u16 {
+  var i: u16 = 0;
+  while (i < 4) : (i += 1) { if (order[i] == p) { return i; } }
+  return p + 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "calls"),
+    [
+        ("step(x); step(n); step(7);", 0),
+        ("while (m < 5) : (m += 1) { step(m); }", 0),
+        ("if (x == 2) { m = choose(n); }", 0),  # long, but called once
+        ("m = choose(n); n = choose(m);", 2),
+    ],
+)
+def test_a_function_of_several_blocks_is_copied_as_one_of_one_block(body: str, calls: int) -> None:
+    assert count(Call, body, STEPS) == calls
+
+
+def test_a_copy_of_several_blocks_does_what_the_function_does() -> None:
+    work = """for (@range(u16, 9)) |i| { step(i); a[i % 8] += steps; }
+      order[2] = 40; n = choose(40); m = choose(60) + n;"""
+    simulator = Simulator(program_with(work, STEPS))
+    simulator.submit(Launch("main"))
+    for name, expected in (("n", 2), ("m", 63), ("steps", 2)):
+        found = simulator.wait(simulator.submit(CopyOut(f"{name}_there", ONE, 1, 16)))
+        assert found is not None
+        assert found.item() == expected, name
+
+
+def test_a_jump_to_the_end_of_a_function_is_the_end() -> None:
+    source = code_with("if (x == 3) { m = 4; } else { m = 5; n = 6; }")
+    code = lower_class(source, architecture="wse2", fp16_format="f16", machine=CS2).tables["code"]
+    ends = {at for at, row in enumerate(code) if Op(row["op"]) is Op.RETURN}
+    jumps = {int(row["imm"]) for row in code if Op(row["op"]) is Op.JUMP}
+    assert not ends & jumps
 
 
 DIVISIONS = [

@@ -68,7 +68,7 @@ def test_a_param_that_a_layout_gives_is_that_of_the_code(program: Workspace) -> 
         ("param ^x", ["value `0` on the PEs of (0, 0)", "value `1` on the PEs of (1, 0)"]),
         ("param ^memcpy_params", ["What memcpy needs."]),
         ("^y_dsd = ", ["8 elements of y"]),
-        ("@^fadds", ["a + b of f32", "2 elements a cycle", "8 elements take 10 cycles"]),
+        ("@^fadds", ["a + b of f32", "2 elements a cycle", "8 elements take 5 cycles"]),
         ("@^zeros", ["all are zero", "type `[8]f32`"]),
         ("^add(1.0", ["fn add(by: f32) void", "Adds one to each element."]),
         ("math.^sqrt", ["fn sqrt", "Of the library `<math>`"]),
