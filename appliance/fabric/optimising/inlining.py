@@ -1,7 +1,8 @@
 """Small functions in place of their calls.
 
-A function that calls nobody is copied to where it is called: if it is called once, or has few
-instructions. Its registers and blocks stand among the caller's.
+A function of one block that calls nobody is copied to where it is called: if it is called once, or
+has few instructions. One of several blocks is copied only to functions that do nothing but call it,
+such as the tasks at the ends of moves: elsewhere its call would be missing in a backtrace.
 """
 
 from collections import Counter
@@ -28,7 +29,7 @@ from appliance.csl.program.operands import Operand
 from appliance.fabric.optimising.registers import reads, renamed, with_dest, written
 
 MOST_INSTRUCTIONS = 12
-"""A longer function is copied only to a single call. A block counts as an instruction."""
+"""A longer function is copied only to a single call. Each further block counts as one."""
 
 
 def inlined(functions: tuple[Function, ...]) -> tuple[Function, ...]:
@@ -52,10 +53,18 @@ def _is_small(function: Function, num_calls: int) -> bool:
     items = [item for block in function.blocks for item in block.instructions]
     if not function.blocks or any(isinstance(item, Call | CallIndirect | Map) for item in items):
         return False
-    return num_calls == 1 or len(items) + len(function.blocks) - 1 <= MOST_INSTRUCTIONS
+    if num_calls == 1 and len(function.blocks) == 1:
+        return True
+    return len(items) + len(function.blocks) - 1 <= MOST_INSTRUCTIONS
+
+
+def _only_calls(function: Function) -> bool:
+    return len(function.blocks) == 1 and len(function.blocks[0].instructions) == 1
 
 
 def _with_copies(function: Function, small: dict[int, Function]) -> Function:
+    if not _only_calls(function):
+        small = {number: each for number, each in small.items() if len(each.blocks) == 1}
     calls = (item for block in function.blocks for item in block.instructions)
     if not any(isinstance(item, Call) and item.function in small for item in calls):
         return function
@@ -140,7 +149,8 @@ def _aimed(end: Terminator, place: Callable[[int], int]) -> Terminator:
         case Switch():
             cases = tuple((value, place(block)) for value, block in end.cases)
             return replace(end, cases=cases, otherwise=place(end.otherwise))
-    return end
+        case _:
+            return end
 
 
 def _moved(item: Instruction, first: int) -> Instruction:
