@@ -7,7 +7,8 @@ looks into the middle of a list gives an offset, which costs a walk along the in
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import Select, func, select
@@ -26,24 +27,14 @@ _GRANTED = tuple(phase.value for phase in Phase if phase.holds_resources)
 # `Any`: SQLAlchemy's rows and selects of this many columns have no closer type.
 _Row = Any
 
+_GIVEN = {"user", "labels", "systems"}
+"""Fields of a line that are no column of their own."""
+_OWN_COLUMNS = tuple(field.name for field in fields(JobLine) if field.name not in _GIVEN)
+_TYPES: Mapping[str, Callable[[Any], Any]] = {"id": JobId, "type": JobType, "phase": Phase}
+
 LINE_COLUMNS: tuple[Any, ...] = (
-    JobRow.sequence,
-    JobRow.id,
-    JobRow.type,
-    JobRow.session,
-    JobRow.workflow,
-    JobRow.uid,
-    JobRow.gid,
-    JobRow.username,
-    JobRow.priority,
-    JobRow.phase,
-    JobRow.message,
-    JobRow.num_systems,
-    JobRow.client_workdir,
-    JobRow.client_release,
-    JobRow.created_at,
-    JobRow.started_at,
-    JobRow.ended_at,
+    *(getattr(JobRow, name) for name in _OWN_COLUMNS),
+    *(JobRow.uid, JobRow.gid, JobRow.username),
 )
 """What a list shows of a job, but its labels and systems."""
 
@@ -123,22 +114,7 @@ def lines_of(
 
 
 def _line(row: _Row, systems: tuple[str, ...], labels: dict[str, str]) -> JobLine:
-    return JobLine(
-        sequence=row.sequence,
-        id=JobId(row.id),
-        type=JobType(row.type),
-        session=row.session,
-        workflow=row.workflow,
-        user=User(uid=row.uid, gid=row.gid, name=row.username),
-        priority=row.priority,
-        phase=Phase(row.phase),
-        message=row.message,
-        num_systems=row.num_systems,
-        systems=systems,
-        labels=labels,
-        client_workdir=row.client_workdir,
-        client_release=row.client_release,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-    )
+    values = {name: getattr(row, name) for name in _OWN_COLUMNS}
+    typed = {name: make(values[name]) for name, make in _TYPES.items()}
+    user = User(uid=row.uid, gid=row.gid, name=row.username)
+    return JobLine(**{**values, **typed}, user=user, systems=systems, labels=labels)
