@@ -71,5 +71,8 @@ class Loop:
 
 FIFOS = tuple(Fifo(f"fifo_{kind.name}", kind) for kind in MOVES)
 LOOPS = tuple(Loop(kind) for kind in MOVES)
-TOP = [COLOR, *(fifo.declaration() for fifo in FIFOS)]
-"""What a program declares for them."""
+
+
+def declarations() -> list[str]:
+    """Return what a program declares for them, in the 16-bit float that it uses."""
+    return [COLOR, *(fifo.declaration() for fifo in FIFOS)]

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from tests.support.csl_random import numbers as n
 from tests.support.csl_random.aggregates import Array, Variables, value_of
-from tests.support.csl_random.carriers import FIFOS, LOOPS, MOST, TOP
+from tests.support.csl_random.carriers import FIFOS, LOOPS, MOST, declarations
 from tests.support.csl_random.expressions import (
     Expr,
     Memory,
@@ -113,7 +113,7 @@ class Vectors:
     def __post_init__(self) -> None:
         for name, register in {"dd": "dest", "ds0": "src0", "ds1": "src1"}.items():
             self.declared.append(f"const {name} = @get_dsr(dsr_{register}, 3);")
-        self.declared += ["const xd = @get_xdsr(3);", *TOP]
+        self.declared += ["const xd = @get_xdsr(3);", *declarations()]
         for at, kind in enumerate((*VECTOR_KINDS, *GRID_KINDS)):
             is_flat = at < len(VECTOR_KINDS)
             name, shape = f"v{at}", Array((SIZE,) if is_flat else (ROWS, COLUMNS), kind)
