@@ -64,6 +64,11 @@ class KubeServer:
     processes: list[subprocess.Popen] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
 
+    @property
+    def minor(self) -> int:
+        """Second number of its version: 36 for 1.36."""
+        return _minor_of(self.arguments[0])
+
     def admin(self, namespace: str = "default") -> ApiServer:
         return ApiServer(client.ApiClient(self._settings()), namespace)
 
@@ -215,9 +220,12 @@ def _api_server_command(directory: Path, etcd_url: str, port: int) -> list[str]:
 
 def _version_flags(program: str) -> list[str]:
     """Return what only some versions of the server know."""
+    return ["--insecure-port=0"] if _minor_of(program) < 24 else []
+
+
+def _minor_of(program: str) -> int:
     said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
-    minor = int(said.stdout.split("v1.")[1].split(".")[0])
-    return ["--insecure-port=0"] if minor < 24 else []
+    return int(said.stdout.split("v1.")[1].split(".")[0])
 
 
 def _write_admin_kubeconfig(server: KubeServer) -> None:
