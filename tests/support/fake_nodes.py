@@ -171,11 +171,13 @@ class FakeNodes:
             self._spawn(pod, files, address)
         running = {"name": "pod", "ready": True, "state": {"running": {}}, "restartCount": 0}
         fields = {"image": "test", "imageID": "test"}
+        present = (pod.get("status") or {}).get("conditions") or []
         self._status(
             pod,
             {
                 "phase": "Running",
                 "podIP": address,
+                "conditions": [*present, {"type": "Ready", "status": "True"}],
                 "containerStatuses": [{**running, **fields}],
             },
         )
