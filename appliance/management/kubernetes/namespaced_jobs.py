@@ -91,7 +91,6 @@ class NamespacedJobs:
         wsjobs = WsJobs(
             api,
             self._state,
-            self._clock,
             options=options,
             kueue=kueue,
             namespaces=self._namespaces,

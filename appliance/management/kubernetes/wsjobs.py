@@ -18,7 +18,6 @@ from appliance.cluster.kubernetes.object_kinds import WSJOB, Resource, is_being_
 from appliance.cluster.kubernetes.options import KubernetesOptions
 from appliance.cluster.kubernetes.read_variables import check_variables
 from appliance.cluster.kubernetes.workqueue import WorkQueue
-from appliance.core.clock import Clock
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType, Phase
@@ -85,7 +84,6 @@ class WsJobs:
         self,
         api: ApiServer,
         state: State,
-        clock: Clock,
         *,
         options: KubernetesOptions,
         kueue: Kueue,
@@ -93,6 +91,7 @@ class WsJobs:
         is_home: Callable[[JobRecord], bool],
     ) -> None:
         self._options = options
+        clock = state.clock
         self._api, self._state, self._clock = api, state, clock
         self._kueue = kueue
         self._namespaces, self._is_home = namespaces, is_home
