@@ -31,6 +31,8 @@ _PLACEHOLDER = re.compile(r"placeholder\d+")
 _MODEL_STATE = "state.model."
 _SHAPES_ONLY = "torch/_meta_registrations.py"
 """Where PyTorch says of operations what shape their results have, and computes nothing."""
+_DECOMPOSITIONS = "torch/_refs/nn/functional/__init__.py"
+"""Where PyTorch writes operations of `torch.nn.functional` by others."""
 _LOST_BEFORE = {"pixel_unshuffle": "pixel_shuffle"}
 """Operations that the client loses, by what it traces as their gradient.
 
@@ -130,7 +132,8 @@ def _lost_before(node: Node) -> str:
     """Return the operation of the forward pass that a node is the gradient of, if it is lost."""
     if node.location.direction is not Direction.BACKWARD:
         return ""
-    functions = (frame.function for frame in node.location.frames)
+    frames = node.location.frames
+    functions = (frame.function for frame in frames if frame.file.endswith(_DECOMPOSITIONS))
     return next((_LOST_BEFORE[name] for name in functions if name in _LOST_BEFORE), "")
 
 

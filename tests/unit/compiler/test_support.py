@@ -96,7 +96,7 @@ GRADIENT = """module {{
       %w: tensor<8xf32> {{tf.resource_name = "state.model.w"}})
       -> (tensor<4x2x4xf32> {{cs.output_name = "output_y"}}) {{
     %0 = cirh.Reshape %x : (tensor<4x8xf32>) -> tensor<4x2x4xf32> loc("net.{direction}/aten::view"(
-        callsite("{function}"("torch/_refs/nn/functional/__init__.py":1219:0) at
+        callsite("{function}"("{file}":1219:0) at
         callsite("_engine_run_backward"("torch/autograd/graph.py":768:0) at
         "step"("train.py":30:0)))))
     return %0 : tensor<4x2x4xf32>
@@ -105,16 +105,20 @@ GRADIENT = """module {{
 """
 
 
+FUNCTIONAL = "torch/_refs/nn/functional/__init__.py"
+
+
 @pytest.mark.parametrize(
-    ("direction", "function", "is_refused"),
+    ("direction", "function", "file", "is_refused"),
     [
-        ("bwd", "pixel_unshuffle", True),
-        ("fwd", "pixel_unshuffle", False),  # called by the script, and traced as it is
-        ("bwd", "softmax", False),
+        ("bwd", "pixel_unshuffle", FUNCTIONAL, True),
+        ("fwd", "pixel_unshuffle", FUNCTIONAL, False),  # called by the script, and traced as it is
+        ("bwd", "pixel_unshuffle", "train.py", False),  # the script's own, in an autograd function
+        ("bwd", "softmax", FUNCTIONAL, False),
     ],
 )
-def test_a_lost_operation_is_known_by_its_gradient(direction, function, is_refused):
-    text = GRADIENT.format(direction=direction, function=function)
+def test_a_lost_operation_is_known_by_its_gradient(direction, function, file, is_refused):
+    text = GRADIENT.format(direction=direction, function=function, file=file)
     if not is_refused:
         assert compile_program(text, batch_size=4, precision=Precision.F32)
         return
