@@ -6,10 +6,16 @@ from statistics import median
 import numpy as np
 
 from appliance.csl.program import Program
+from appliance.fabric.bytecode import TraceKind
 from appliance.fabric.commands import CopyOut, Launch, Region
 from appliance.fabric.host_interface import Simulator
 from appliance.fabric.options import SimulatorOptions
+from appliance.wafer.hardware import CS2
 from benchmarks.fabric_cycles.rows import NOT_REPRODUCED, ROWS, Kind, Row
+
+_TRACE_EVENTS = 1 << 20
+_CONTROL = 128
+"""The bit of a trace's `more` that marks a control wavelet."""
 
 
 def _clock(words: np.ndarray) -> int:
@@ -26,16 +32,38 @@ def _of_collective(clocks: np.ndarray, *, is_sum: bool) -> int:
     return after[0] - before[-1] - num_hops if is_sum else after[-1] + num_hops - before[0]
 
 
+def _of_words(simulator: Simulator) -> int:
+    """Return cycles from the first word that a core sends to the last that one takes.
+
+    A word enters its router `ramp_cycles` after the core has sent it.
+    """
+    trace = simulator.trace(sources={})
+    assert trace is not None
+    assert trace.header["num_lost"] == 0
+    events = trace.events[(trace.events["more"] & _CONTROL) == 0]
+    sent = events["cycle"][events["kind"] == TraceKind.SEND]
+    taken = events["cycle"][events["kind"] == TraceKind.TAKE]
+    return int(taken.max() - sent.min()) + CS2.ramp_cycles + 1
+
+
 def cycles_of(row: Row, program: Program, directory: str) -> float:
     """Run the program of a row; return what it measured."""
     width, height = program.grid.width, program.grid.height
-    simulator = Simulator(program, options=SimulatorOptions(machine_code_directory=directory))
+    is_words = row.kind is Kind.COLLECTIVE_WORDS
+    options = SimulatorOptions(
+        machine_code_directory=directory, trace_events=_TRACE_EVENTS if is_words else 0
+    )
+    simulator = Simulator(program, options=options)
+    if row.program == "collective":
+        simulator.submit(Launch("prepare"))
     simulator.submit(Launch("run"))
     num_words = 3 if row.program == "signal" else 6
     words = simulator.wait(
         simulator.submit(CopyOut("clock", Region(0, height // 2, width, 1), num_words, 16))
     )
     assert words is not None
+    if is_words:
+        return _of_words(simulator)
     if row.program == "signal":
         return _clock(words[0, -1]) - _clock(words[0, 0])
     if row.program == "collective":

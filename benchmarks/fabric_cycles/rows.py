@@ -17,7 +17,8 @@ class Kind(StrEnum):
     TASKS = "tasks"
     SCALAR = "scalar code and short vectors"
     STENCIL = "stencils of small tiles"
-    COLLECTIVE = "collectives_2d"
+    COLLECTIVE = "collectives_2d, call to callback"
+    COLLECTIVE_WORDS = "collectives_2d, words alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +94,11 @@ def _halo(tile: tuple[int, int], cycles: int, architecture: str, *, is_fitted: b
     )
 
 
-def _collective(num_pes: int, length: int, *, is_sum: bool) -> Row:
+def _collective(num_pes: int, length: int, *, is_sum: bool, is_words: bool = False) -> Row:
+    what = f"{'reduce_fadds' if is_sum else 'broadcast'} of {length} words, {num_pes} PEs"
     return Row(
-        name=f"{'reduce_fadds' if is_sum else 'broadcast'} of {length} words, {num_pes} PEs",
-        kind=Kind.COLLECTIVE,
+        name=f"{what}, words alone" if is_words else what,
+        kind=Kind.COLLECTIVE_WORDS if is_words else Kind.COLLECTIVE,
         cycles=length + 6 * (num_pes - 1) if is_sum else length + num_pes + 4,
         program="collective",
         parameters={"num_pes": num_pes, "length": length, "is_sum": int(is_sum)},
@@ -135,13 +137,18 @@ ROWS: tuple[Row, ...] = (
         for is_sum in (False, True)
         for num_pes, length in ((4, 16), (128, 16), (128, 512), (128, 4096))
     ),
+    *(
+        _collective(num_pes, length, is_sum=is_sum, is_words=True)
+        for is_sum in (False, True)
+        for num_pes, length in ((4, 16), (32, 16), (128, 16), (128, 512))
+    ),
 )
 """Rows with a program.
 
 Of tasks every second one in this order was fitted, of products none; that an in-place column of
 stride 8 words needs two cycles an element was inferred from the products. Collectives are compared
 with the closed forms of a multicast and a chain (Luczynski et al., arXiv 2404.15888), which leave
-out that a PE calls, sets its routes and is told of the end.
+out that a PE calls, sets its routes and is told of the end: rows of the words alone do so, too.
 """
 
 NOT_REPRODUCED: tuple[Row, ...] = (

@@ -9,7 +9,7 @@ from appliance.fabric.commands import CopyIn, CopyOut, Launch, Region
 from appliance.fabric.host_interface import Simulator
 from benchmarks.csl import of_row
 from benchmarks.fabric_cycles.measured import cycles_of
-from benchmarks.fabric_cycles.rows import Kind, Row
+from benchmarks.fabric_cycles.rows import ROWS, Kind, Row
 from tests.support.csl import program_of
 
 LENGTH = 5
@@ -204,3 +204,49 @@ def test_a_collective_takes_a_chain_s_cycles_a_pe_and_one_a_word(
     few, many = cycles(8, 20), cycles(24, 20)
     assert many - few == 16 * cycles_a_pe
     assert cycles(8, 120) - few == 100
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("broadcast of 512 words, 128 PEs", "reduce_fadds of 512 words, 128 PEs"),
+        *(
+            "broadcast of 16 words, 4 PEs, words alone",
+            "broadcast of 16 words, 128 PEs, words alone",
+        ),
+        *("reduce_fadds of 16 words, 32 PEs, words alone",),
+    ],
+)
+def test_a_collective_is_within_five_percent_of_its_closed_form(tmp_path: Path, name: str) -> None:
+    row = next(row for row in ROWS if row.name == name)
+    assert cycles_of(row, of_row(row), str(tmp_path)) == pytest.approx(row.cycles, rel=0.05)
+
+
+def test_a_program_s_own_dsrs_keep_what_they_hold_beside_collectives() -> None:
+    pe = PE.replace(
+        "fn run(",
+        """var kept = @zeros([n]u32);
+const kept_dsd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{n} -> kept[i] });
+const mine = @get_dsr(dsr_dest, 0);
+fn run(""",
+    )
+    pe = pe.replace("  mpi.init();", "  mpi.init(); @load_to_dsr(mine, kept_dsd);")
+    pe = pe.replace(
+        "task finish() void {",
+        "task finish() void { @mov32(mine, @as(u32, 7));"
+        " for (@range(u16, n)) |i| { result[i] = kept[i]; }",
+    )
+    layout = LAYOUT.replace("IN_ROW", "3").replace("IN_COLUMN", "1").replace("AXIS", "x")
+    simulator = Simulator(
+        program_of({"layout.csl": layout, "pe.csl": pe}, parameters=(("size", 3),), memcpy=True)
+    )
+    region = Region(0, 0, 3, 1)
+    data = np.arange(3 * 3 * LENGTH, dtype=np.uint32).reshape(1, 3, -1)
+    simulator.submit(CopyIn("data", region, data))
+    simulator.submit(Launch("run", (BROADCAST, 1)))
+    sent = simulator.wait(simulator.submit(CopyOut("data", region, LENGTH)))
+    kept = simulator.wait(simulator.submit(CopyOut("result", region, LENGTH)))
+    assert sent is not None
+    assert kept is not None
+    assert (sent == data[0, 1, :LENGTH]).all()
+    assert (kept == 7).all()
