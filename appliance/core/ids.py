@@ -79,4 +79,4 @@ def new_array_id() -> str:
 
 def pod_name(job: JobId, role: Role, index: int) -> PodName:
     """Return the pod's name, as in `wsjob-...-chief-0`."""
-    return PodName(f"{job}-{role.value}-{index}")
+    return PodName(f"{job}-{role}-{index}")

@@ -14,7 +14,7 @@ user gave.
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
@@ -115,6 +115,7 @@ class RunHistory:
             JobType.SDK_EXECUTE: policy.default_execute_seconds,
         }
         self._runs: dict[Origin, deque[_Run]] = {}
+        self._estimates: dict[Origin, Estimate] = {}
         self._spent: dict[JobType, _Spent] = {}
 
     def observe(
@@ -134,8 +135,10 @@ class RunHistory:
             aftermath: How long it went on after its sessions; None if it had none.
         """
         for name in {program, ""}:
-            runs = self._runs.setdefault(Origin(user, name, job_type), deque(maxlen=_RUNS_KEPT))
+            origin = Origin(user, name, job_type)
+            runs = self._runs.setdefault(origin, deque(maxlen=_RUNS_KEPT))
             runs.append(_Run(max(seconds, _MIN_SECONDS), aftermath))
+            self._estimates.pop(origin, None)
         self._spend(job_type, 1.0)
 
     def observe_cut(self, user: str, program: str, job_type: JobType, seconds: float) -> None:
@@ -183,16 +186,13 @@ class RunHistory:
 
     def _learned(self, user: str, program: str, job_type: JobType) -> Estimate:
         for name, basis in ((program, Basis.PROGRAM), ("", Basis.USER)):
-            runs = self._runs.get(Origin(user, name, job_type))
+            origin = Origin(user, name, job_type)
+            if (known := self._estimates.get(origin)) is not None:
+                return known
+            runs = self._runs.get(origin)
             if runs and (name or basis is Basis.USER):
-                last = [run.seconds for run in list(runs)[-_RUNS_AVERAGED:]]
-                return Estimate(
-                    expected_seconds=sum(last) / len(last),
-                    bound_seconds=max(run.seconds for run in runs) * _BOUND_MARGIN,
-                    basis=basis,
-                    is_bound_known=basis is Basis.PROGRAM,
-                    aftermath=_aftermath(runs, knows_program=basis is Basis.PROGRAM),
-                )
+                known = self._estimates[origin] = _learned_of(runs, basis)
+                return known
         default = self._default_seconds[job_type]
         return Estimate(
             expected_seconds=default,
@@ -200,6 +200,18 @@ class RunHistory:
             basis=Basis.DEFAULT,
             is_bound_known=False,
         )
+
+
+def _learned_of(runs: Sequence[_Run], basis: Basis) -> Estimate:
+    """Return what the last runs of an origin foretell of the next one."""
+    last = [run.seconds for run in list(runs)[-_RUNS_AVERAGED:]]
+    return Estimate(
+        expected_seconds=sum(last) / len(last),
+        bound_seconds=max(run.seconds for run in runs) * _BOUND_MARGIN,
+        basis=basis,
+        is_bound_known=basis is Basis.PROGRAM,
+        aftermath=_aftermath(runs, knows_program=basis is Basis.PROGRAM),
+    )
 
 
 def _aftermath(runs: Iterable[_Run], *, knows_program: bool) -> Aftermath:

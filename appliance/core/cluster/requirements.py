@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any
 
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
@@ -75,8 +76,8 @@ class Requirements:
         """Return the fields that differ from their defaults, ready for JSON."""
         fields: dict[str, Any] = {
             name: value
-            for name in self.__slots__
-            if (value := getattr(self, name)) != getattr(_NOTHING, name)
+            for name, value, usual in zip(_NAMES, _VALUES(self), _USUAL, strict=True)
+            if value != usual
         }
         if self.group_kind:
             fields["group_kind"] = self.group_kind.name
@@ -108,3 +109,6 @@ class Requirements:
 
 
 _NOTHING = Requirements()
+_NAMES = Requirements.__slots__
+_VALUES = attrgetter(*_NAMES)
+_USUAL = _VALUES(_NOTHING)

@@ -148,7 +148,7 @@ class PodSpec:
 
 def member_name(role: Role, index: int) -> str:
     """Return a pod's name within its job, as in `chief-0`."""
-    return f"{role.value}-{index}"
+    return f"{role}-{index}"
 
 
 def control_address(runtime_dir: Path, role: Role, index: int) -> str:

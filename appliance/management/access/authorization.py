@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from appliance.core.changed_values import changed
 from appliance.core.clock import Clock
 from appliance.core.cluster.access import (
     Account,
@@ -170,7 +171,7 @@ class Access:
             except UnauthenticatedError:
                 return None
         found = self._known_as(principal.user, is_of_machine=not self._options.needs_token)
-        return replace(found, acts_as=principal.acts_as)
+        return changed(found, acts_as=principal.acts_as) if principal.acts_as else found
 
     def allow(self, principal: Principal, action: Action, target: Target) -> None:
         """Check that a caller may do something, or raise `ForbiddenError`."""
@@ -420,7 +421,7 @@ class Change:
         """Do the same as `done`, but pass the record to a writer that batches."""
         name = self._record.name or name
         if not self._is_written:
-            record = replace(self._record, at=self._clock.now(), name=name)
+            record = changed(self._record, at=self._clock.now(), name=name)
             committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             write(partial(self._repository.write_audit, record), committed)
             await committed
@@ -428,7 +429,7 @@ class Change:
             listener(self._record.kind, name)
 
     def _write(self, *, name: str, problem: str) -> None:
-        record = replace(self._record, at=self._clock.now(), name=name, problem=problem)
+        record = changed(self._record, at=self._clock.now(), name=name, problem=problem)
         self._repository.write_audit(record)
 
 

@@ -20,9 +20,10 @@ A verdict is *provisional* when the coordinator ended in order before the client
 went; the client's result, if it comes in time, replaces it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
+from appliance.core.changed_values import changed
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.pods.end_cause import EndCause
@@ -282,7 +283,7 @@ def transition(state: JobState, event: Event) -> Step:
         case Admitted() | Rejected() | Launched() | LaunchFailed() | CoordinatorReady():
             return _on_start(state, event)
         case CompileFinalized():
-            return replace(state, is_finalized=True), ()
+            return changed(state, is_finalized=True), ()
         case Reported():
             return _on_report(state, event)
         case PodExited():
@@ -292,7 +293,7 @@ def transition(state: JobState, event: Event) -> Step:
         case TimeElapsed():
             return _on_time(state)
         case Stopped():
-            return _on_stopped(replace(state, is_stopped=True))
+            return _on_stopped(changed(state, is_stopped=True))
         case Preempted() | LimitReached():
             return _on_bound(state, event)
         case _:
@@ -314,12 +315,12 @@ def _on_start(
         case Admitted(systems=systems), Phase.QUEUED:
             return _enter(state, Phase.SCHEDULED, Launch(), systems=systems)
         case Rejected(message=message), Phase.QUEUED:
-            return _finish(replace(state, verdict=Verdict(phase=Phase.FAILED, message=message)))
+            return _finish(changed(state, verdict=Verdict(phase=Phase.FAILED, message=message)))
         case CoordinatorReady(), Phase.SCHEDULED:  # faster than the launcher's own answer
-            return replace(state, is_coordinator_ready=True), ()
+            return changed(state, is_coordinator_ready=True), ()
         case Launched(), Phase.SCHEDULED if state.is_coordinator_ready or _is_driver(state):
             entry = Enter(phase=Phase.RUNNING, through=Phase.INITIALIZING)
-            return replace(state, phase=Phase.RUNNING), (entry,)
+            return changed(state, phase=Phase.RUNNING), (entry,)
         case Launched(), Phase.SCHEDULED:
             return _enter(state, Phase.INITIALIZING)
         case LaunchFailed(), Phase.SCHEDULED if state.verdict is not None:  # ended meanwhile
@@ -362,7 +363,7 @@ def _on_report(state: JobState, report: Reported) -> Step:
     if known is None:
         return _conclude(state, verdict, Remind(seconds=REPORT_GRACE_SECONDS))
     if known.is_inferred and verdict.phase is Phase.FAILED:
-        return replace(state, verdict=verdict), (Explain(message=verdict.message),)
+        return changed(state, verdict=verdict), (Explain(message=verdict.message),)
     return state, ()
 
 
@@ -435,16 +436,16 @@ def _verdict_of_request(event: EndRequested | LeaseExpired) -> Verdict:
 def _on_end_request(state: JobState, verdict: Verdict) -> Step:
     known = state.verdict
     if known is None and _is_queued(state):
-        return _finish(replace(state, verdict=verdict))
+        return _finish(changed(state, verdict=verdict))
     if known is None and _is_driver(state):
         return _conclude(state, verdict, StopPods())
     if known is None:
         tell = TellCoordinator(reason=verdict.message, is_failure=verdict.phase is Phase.FAILED)
         return _conclude(state, verdict, tell, Remind(seconds=END_GRACE_SECONDS))
     if known.phase is Phase.QUEUED:
-        state = replace(state, verdict=with_reason(verdict, known.message))
+        state = changed(state, verdict=with_reason(verdict, known.message))
     elif known.is_provisional:
-        state = replace(state, verdict=verdict)
+        state = changed(state, verdict=verdict)
     if state.is_stopped:
         return _finish(state)
     # The client has learnt what it can; nothing is gained by waiting longer.
@@ -462,7 +463,7 @@ def _on_time(state: JobState) -> Step:
 def _on_stopped(state: JobState) -> Step:
     if state.verdict is None:
         lost = Verdict(phase=Phase.FAILED, message="job has failed because its pods were stopped")
-        return _finish(replace(state, verdict=lost))
+        return _finish(changed(state, verdict=lost))
     if state.verdict.is_provisional and state.type is JobType.EXECUTE:
         return state, (Remind(seconds=VERDICT_SECONDS),)
     return _finish(state)
@@ -471,20 +472,20 @@ def _on_stopped(state: JobState) -> Step:
 def _enter(
     state: JobState, phase: Phase, *actions: Action, systems: tuple[str, ...] | None = None
 ) -> Step:
-    return replace(state, phase=phase), (Enter(phase=phase, systems=systems), *actions)
+    return changed(state, phase=phase), (Enter(phase=phase, systems=systems), *actions)
 
 
 def _conclude(state: JobState, verdict: Verdict, *actions: Action) -> Step:
     is_stopping = state.is_stopping or any(isinstance(action, StopPods) for action in actions)
-    state = replace(state, verdict=verdict, is_stopping=is_stopping)
+    state = changed(state, verdict=verdict, is_stopping=is_stopping)
     if verdict.phase is not Phase.FAILED:
         return state, actions
-    state = replace(state, phase=Phase.FAILING)
+    state = changed(state, phase=Phase.FAILING)
     return state, (Enter(phase=Phase.FAILING, message=verdict.message), *actions)
 
 
 def _stop(state: JobState) -> Step:
-    return replace(state, is_stopping=True), (StopPods(),)
+    return changed(state, is_stopping=True), (StopPods(),)
 
 
 def _finish(state: JobState) -> Step:
@@ -494,4 +495,4 @@ def _finish(state: JobState) -> Step:
         phase = Phase.FAILED
     if phase is Phase.QUEUED:
         state = JobState(job=state.job, type=state.type, phase=phase)
-    return replace(state, phase=phase), (Enter(phase=phase, message=message),)
+    return changed(state, phase=phase), (Enter(phase=phase, message=message),)

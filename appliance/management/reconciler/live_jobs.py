@@ -5,8 +5,9 @@ one from before back. Other threads see what is committed: the records of `JobRe
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from appliance.core.changed_values import changed
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
@@ -97,14 +98,14 @@ class LiveJobs:
     def _seen(self, grant: Grant) -> Grant:
         grant = self.with_progress(grant)
         is_ending = self._jobs[grant.job].run.is_ending
-        return replace(grant, is_ending=True) if is_ending else grant
+        return changed(grant, is_ending=True) if is_ending else grant
 
     def with_progress(self, grant: Grant) -> Grant:
         """Return what a job holds, with how far it is."""
         progress, completed = self._progress.sessions(grant.job)
         if progress is None and completed is None:
             return grant
-        return replace(grant, progress=progress, completed=completed)
+        return changed(grant, progress=progress, completed=completed)
 
 
 def lost_pod(job: JobRecord, reason: str) -> machine.PodExited:

@@ -1,8 +1,8 @@
 """What servicers read from a call beside its message."""
 
-from dataclasses import replace
 from typing import Any
 
+from appliance.core.changed_values import changed
 from appliance.management.access.authorization import asking
 from appliance.wire.caller import Caller, caller
 
@@ -12,4 +12,4 @@ Context = Any
 
 def caller_of(context: Context) -> Caller:
     """Return the caller: the identity from the gate, with the call's own metadata."""
-    return replace(caller(context.invocation_metadata()), user=asking())
+    return changed(caller(context.invocation_metadata()), user=asking())
