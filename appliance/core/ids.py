@@ -12,6 +12,9 @@ PodName = NewType("PodName", str)
 JOB_PREFIX = "wsjob-"
 """How every job id begins."""
 
+WORKFLOW_PREFIX = "wflow-"
+"""How every workflow id begins, which is its run's as well."""
+
 ARRAY_PREFIX = "array-"
 """How the id of every array of detached runs begins."""
 
@@ -69,7 +72,7 @@ def new_authority(job: JobId) -> str:
 
 def new_workflow_id() -> WorkflowId:
     """Return a fresh workflow id: `wflow-` and 22 characters."""
-    return WorkflowId(f"wflow-{_draw(_SUFFIX_LENGTH)}")
+    return WorkflowId(f"{WORKFLOW_PREFIX}{_draw(_SUFFIX_LENGTH)}")
 
 
 def new_array_id() -> str:

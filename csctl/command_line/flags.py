@@ -46,7 +46,12 @@ DebugFlag = Annotated[
 ]
 JobNameArgument = Annotated[
     str,
-    argument("NAME", help="The job: wsjob-..., or <session>/wsjob-... .", complete=job_names),
+    argument(
+        "NAME",
+        help="The job: wsjob-...; or its run: wflow-..., or the run's name; each also as "
+        "<session>/NAME.",
+        complete=job_names,
+    ),
 ]
 RunNameArgument = Annotated[
     str,
@@ -58,7 +63,11 @@ RunNameArgument = Annotated[
 ]
 JobNamesArgument = Annotated[
     list[str] | None,
-    argument("[NAME]...", help="Jobs: wsjob-..., or <session>/wsjob-... .", complete=job_names),
+    argument(
+        "[NAME]...",
+        help="Jobs: wsjob-...; or runs: wflow-..., or their names; each also as <session>/NAME.",
+        complete=job_names,
+    ),
 ]
 
 OutputOption = Annotated[

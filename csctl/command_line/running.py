@@ -16,7 +16,7 @@ from appliance.core.errors import InternalError, UserError, WscError
 from appliance.core.visible_text import visible_lines
 from csctl.command_line.app import app
 from csctl.command_line.invocation import Invocation
-from csctl.command_line.suggestions import meant_command
+from csctl.command_line.suggestions import meant_command, meant_option
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
@@ -62,6 +62,10 @@ def _usage_error(error: click.ClickException) -> UserError:
         message = f"No such command '{error.command_name}'"
         if meant := meant_command(context, error.command_name):
             hint = f"Did you mean `{meant}`?"
+    if context is not None and isinstance(error, click.exceptions.NoSuchOption):
+        message = f"No such option '{error.option_name}'"
+        if meant := meant_option(context, error.option_name):
+            hint = f"Did you mean `{context.command_path} {meant}`?"
     return UserError(message if message.endswith((".", "?")) else f"{message}.", hint=hint)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import grpc
 
-from appliance.core.errors import ClusterError, InternalError, UserError, WscError
+from appliance.core.errors import ClusterError, InternalError, NotFoundError, UserError, WscError
 from csctl.connection.config import ClusterAccess
 from protos.csctl.resources_pb2 import Job, JobStatus
 
@@ -27,7 +27,6 @@ _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 _USER_CODES = frozenset(
     {
         grpc.StatusCode.INVALID_ARGUMENT,
-        grpc.StatusCode.NOT_FOUND,
         grpc.StatusCode.ALREADY_EXISTS,
         grpc.StatusCode.FAILED_PRECONDITION,
         grpc.StatusCode.OUT_OF_RANGE,
@@ -50,6 +49,8 @@ def from_rpc(error: grpc.RpcError, access: ClusterAccess) -> WscError:
         return InternalError(f"A call to cluster '{access.cluster}' failed: {error!r}.")
     code, details = error.code(), _sentence(error.details() or "no details")
     where = f"Cluster '{access.cluster}' at {access.server}"
+    if code is grpc.StatusCode.NOT_FOUND:
+        return NotFoundError(details)
     if code in _USER_CODES:
         return UserError(details)
     if code is grpc.StatusCode.UNAUTHENTICATED:

@@ -164,7 +164,8 @@ def test_a_run_shows_its_script_its_jobs_and_their_curves(
     expect(page.get_by_role("heading", level=1)).to_have_text("sweep.1")
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 768, 390])
 def test_a_failed_run_says_why_before_anything_is_scrolled(
     broken: tuple[str, str], opener: Opener, scheme: str, width: int
 ) -> None:

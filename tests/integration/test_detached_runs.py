@@ -2,10 +2,8 @@
 
 import json
 import os
-import pwd
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,34 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.appliance_process import (
-    ROOT,
     ApplianceProcess,
-    execute_request,
     pods_of,
     processes_of,
     running_appliance,
     wait_for,
 )
-
-SCRIPT = """
-import os, sys, time
-print("cwd", os.getcwd(), "uid", os.getuid(), "restart", os.environ["WSC_RESTART_COUNT"])
-print("mine", os.environ.get("MINE"), "secret", os.environ.get("SECRET"), flush=True)
-what = sys.argv[1]
-if what == "token":
-    with open("token.part", "w") as file:
-        file.write(os.environ["CSAUTH_TOKEN"])
-    os.rename("token.part", "token")
-if what in ("wait", "token"):
-    time.sleep(600)
-if what == "index":
-    print("index", os.environ["WSC_ARRAY_INDEX"], "of", os.environ["WSC_ARRAY_SIZE"])
-if what == "die" and os.environ["WSC_RESTART_COUNT"] == "0":
-    os.kill(os.getpid(), 9)
-if what == "raise":
-    raise KeyError("sample 7")
-sys.exit(int(what) if what.isdigit() else 0)
-"""
+from tests.support.run_terminal import Terminal
 
 
 @pytest.fixture(scope="module")
@@ -49,45 +26,8 @@ def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppliancePro
         yield running
 
 
-class Terminal:
-    """A user's shell with csctl in the directory of a script."""
-
-    def __init__(self, appliance: ApplianceProcess, work_dir: Path) -> None:
-        self.work_dir = work_dir
-        self._environment = {
-            **os.environ,
-            "CSCONFIG_PATH": appliance.state.config_path,
-            "PYTHONPATH": str(ROOT),
-            "SECRET": "s3cret",
-        }
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "csctl", *arguments],
-            cwd=self.work_dir,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == code, f"{out}\n{err}"
-        assert "Traceback" not in err
-        return out + err
-
-    def submit(self, what: str, *options: str) -> str:
-        said = self.run("submit", *options, "--", sys.executable, "script.py", what)
-        found = re.search(r"job/(wsjob-\w+)", said)
-        assert found, said
-        return found[1]
-
-
 @pytest.fixture
 def terminal(appliance: ApplianceProcess, tmp_path: Path) -> Terminal:
-    (tmp_path / "script.py").write_text(SCRIPT)
     return Terminal(appliance, tmp_path)
 
 
@@ -201,7 +141,7 @@ def test_who_detaches_leaves_the_run_alone_and_who_cancels_ends_it(terminal: Ter
     assert f"Directory: {terminal.work_dir}" in run
     assert f"Command: {sys.executable} script.py wait" in run
     assert terminal.run("get", "run", job, "-o", "name") == f"{listed[0]['runId']}\n"
-    assert "There is no run 'nowhere'" in terminal.run("logs", "nowhere", code=2)
+    assert "There is no job or run 'nowhere'" in terminal.run("logs", "nowhere", code=2)
     assert terminal.run("logs", "waits").startswith("cwd")
 
     def restarts() -> int:
@@ -240,16 +180,7 @@ def test_the_jobs_of_a_run_with_a_time_limit_are_ended_by_it_and_others_wait_by_
     said = terminal.run("submit", "--time-limit", "soon", "--", "true", code=2)
     assert "Time limit 'soon' is not understood" in said
     driver = terminal.submit("token", "--time-limit", "1h30m", "--name", "limited")
-    token = terminal.work_dir / "token"
-    wait_for(token.exists, what="the script's token")
-    me = pwd.getpwuid(os.getuid())
-    of_script = (
-        ("auth-uid", str(me.pw_uid)),
-        ("auth-gid", str(me.pw_gid)),
-        ("auth-username", me.pw_name),
-        ("auth-token", token.read_text()),
-    )
-    running = appliance.cluster.InitExecuteJob(execute_request(2, 1), metadata=of_script).job_id
+    running = terminal.submit_as_script(appliance, num_systems=2)
     appliance.wait_ready(running)
     waiting = appliance.submit_execute(num_systems=1)
 

@@ -97,7 +97,8 @@ class JobEdits:
                 holds it already.
         """
         record = self._jobs.load(job)
-        if not record.phase.is_terminal and record.held_by:
+        _check_unfinished(record, "hold")
+        if record.held_by:
             raise ConflictError(f"Job {job} is held by {record.held_by} already.")
         if stops:
             _check_restarts(record)
@@ -108,9 +109,10 @@ class JobEdits:
 
         Raises:
             NotFoundError: There is no job of that id.
-            ConflictError: It is no driver that runs.
+            ConflictError: It is no driver that runs, or has ended.
         """
         record = self._jobs.load(job)
+        _check_unfinished(record, "queue again")
         _check_restarts(record)
         if record.held_by:
             raise ConflictError(
@@ -126,6 +128,7 @@ class JobEdits:
             ConflictError: It is not held.
         """
         record = self._jobs.load(job)
+        _check_unfinished(record, "let start")
         if not record.held_by:
             raise ConflictError(f"Job {job} is {record.phase.value} and is not held.")
         self._mailbox.hold_back(job, "", stops=True)  # it may be stopping yet
@@ -158,13 +161,17 @@ class JobEdits:
                 self._mailbox.post(Reprioritised(job=member.id, priority=priority))
 
 
-def _check_restarts(job: JobRecord) -> None:
-    """Refuse to stop a job that has ended, or whose client would have lost it."""
+def _check_unfinished(job: JobRecord, change: str) -> None:
+    """Refuse what cannot be done to a job that has ended."""
     if job.phase.is_terminal:
         raise ConflictError(
-            f"Job {job.id} is {job.phase.value}; only what has not ended is queued again.",
+            f"Job {job.id} is {job.phase.value}; there is nothing to {change}.",
             hint="Submit it again.",
         )
+
+
+def _check_restarts(job: JobRecord) -> None:
+    """Refuse to stop a job whose client would have lost it."""
     if job.type is not JobType.DRIVER and job.phase is not Phase.QUEUED:
         raise ConflictError(
             f"Job {job.id} is {job.phase.value} for a client, which would lose it.",

@@ -10,13 +10,15 @@ from appliance.core.cluster.access import Action, Principal, Target, refusal
 from appliance.core.cluster.records import User
 from appliance.core.cluster.run import Point, output_words
 from appliance.core.errors import ConflictError, NotFoundError
-from appliance.core.ids import JOB_PREFIX, JobId, WorkflowId
+from appliance.core.ids import JOB_PREFIX, WORKFLOW_PREFIX, JobId, WorkflowId
 from appliance.core.queries.job_filter import JobFilter, JobLine
-from appliance.core.queries.run_line import RunLine
+from appliance.core.queries.label_selector import equal_to
+from appliance.core.queries.run_line import NAME_LABEL, RunLine
 from appliance.management.jobs.job_service import JobService
 from appliance.management.store.state import State
 
 _MOST_NAMED = 5
+_OUR_IDS = (JOB_PREFIX, WORKFLOW_PREFIX)
 _NUM_REMEMBERED = 8192
 """Jobs that have ended whose last values are remembered."""
 _LAST_REPORTS = dt.timedelta(minutes=1)
@@ -94,18 +96,33 @@ class RunService:
             NotFoundError: There is no such run in that session.
             ConflictError: Several unfinished runs have that name.
         """
-        run = WorkflowId(name)
-        if name.startswith(JOB_PREFIX) and (job := self._jobs.find(JobId(name))) is not None:
-            run = job.workflow
-        by_id = self._state.runs.find(run)
-        if by_id is not None and session in ("", by_id.first.session):
+        where, by_id = session or session_of_names, self._by_id(name, session)
+        if by_id is not None and (name.startswith(_OUR_IDS) or by_id.first.session == where):
             return self._explained(by_id)
-        where = session or session_of_names
         if found := self._state.runs.named(name, where):
             return self._explained(choose(name, found, asker))
-        if (job := self._jobs.find(JobId(name))) is not None and session in ("", job.session):
-            return self.load(job.workflow)  # Kubernetes may have called it anything
-        raise _unknown(name, where)
+        if by_id is not None:
+            return self._explained(by_id)
+        raise self._not_found(name, where)
+
+    def _by_id(self, name: str, session: str) -> RunLine | None:
+        """Return the run of that id, or the one that a job of that id belongs to, in a session."""
+        job = self._jobs.find(JobId(name))  # Kubernetes may have called it anything
+        found = self._state.runs.find(WorkflowId(name) if job is None else job.workflow)
+        return found if found is not None and session in ("", found.first.session) else None
+
+    def _not_found(self, name: str, session: str) -> NotFoundError:
+        """Return the refusal of a name; one of an array says how its runs are called."""
+        wanted = JobFilter(
+            session=session, labels=equal_to({NAME_LABEL: name}), with_finished=True, limit=1
+        )
+        newest = next(iter(self._state.runs.page(wanted)), None)
+        if newest is None or not newest.array:
+            return _unknown(name, session)
+        return NotFoundError(
+            f"There is no run '{name}', but an array of that name, {newest.array}.",
+            hint=f"Name the array, or one of its runs, as in {newest.name}.",
+        )
 
     def progress(self, runs: Sequence[RunLine]) -> Mapping[WorkflowId, RunProgressLine]:
         """Return how far runs are, by their ids."""

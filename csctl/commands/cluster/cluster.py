@@ -8,6 +8,7 @@ from appliance.core.errors import UserError
 from csctl.command_line.flags import JobNameArgument, OutputOption, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
+from csctl.commands.runs.named_runs import find_job
 from csctl.names import parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.events import system_event_columns
@@ -49,7 +50,7 @@ def show_job_topology(
     """Show where a job's pods are, what they send to, and the memory that they use."""
     job = parse_job_name(name)
     with invocation.connect(job.session) as client:
-        request = pb.GetJobTopologyRequest(job_id=job.name)
+        request = pb.GetJobTopologyRequest(job_id=find_job(invocation, client, job))
         reply = client.call(CsCtlV1Stub(client.channel).GetJobTopology, request)
     memory = {each.pod_id: each.pod_memory_mib for each in reply.memory_allocations}
     columns = _pod_columns(lambda pod: f"{memory[pod]}Mi" if pod in memory else NOT_APPLICABLE)

@@ -5,7 +5,7 @@ from typing import Annotated
 from csctl.command_line.flags import RunNameArgument
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
-from csctl.commands.runs.named_runs import job_of_run
+from csctl.commands.runs.named_runs import find_job, log_job
 from csctl.connection.client import ClusterClient
 from csctl.connection.errors import FollowedJobError
 from csctl.following import log_text
@@ -37,7 +37,7 @@ def attach_job(
     """
     wanted = parse_job_name(name)
     with invocation.connect(wanted.session) as client:
-        job = job_of_run(invocation, client, wanted)
+        job = find_job(invocation, client, wanted, log_job)
         follow(invocation, client, job, tail=tail, is_text=not as_json)
 
 

@@ -5,12 +5,12 @@ from functools import partial
 from typing import Annotated
 
 from appliance.core.errors import UserError, WscError
-from appliance.core.ids import ARRAY_PREFIX
+from appliance.core.ids import ARRAY_PREFIX, JOB_PREFIX
 from csctl.command_line.completion import run_names
 from csctl.command_line.flags import JobNamesArgument, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
-from csctl.commands.runs.named_runs import load_run
+from csctl.commands.runs.named_runs import load_run, load_run_or_job
 from csctl.labels import SELECTORS, parse_selection
 from csctl.names import JobName, parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
@@ -18,6 +18,7 @@ from csctl.output.jobs import job_columns
 from csctl.output.table import render
 from protos.csctl.api_pb2 import GetOptions
 from protos.csctl.resources_pb2 import Job, JobList
+from protos.wsc.v1.runs_pb2 import Run
 
 group = new_group("Cancel jobs and runs.")
 
@@ -42,8 +43,8 @@ def cancel_job(
 ) -> None:
     """Cancel jobs; their systems and nodes are released.
 
-    Either by their names, where an array's stands for its unfinished runs, or all of a session that
-    -l and -m together find.
+    Either by their names, where a run's stands for all of it and an array's for its unfinished
+    runs, or all of a session that -l and -m together find.
     """
     is_search = mine or bool(labels)
     if bool(names) == is_search:
@@ -81,6 +82,10 @@ def _of_run(invocation: Invocation, text: str) -> Sequence[JobName]:
     wanted = parse_job_name(text)
     with invocation.connect(wanted.session) as client:
         run = load_run(invocation, client, wanted)
+    return _unfinished(run)
+
+
+def _unfinished(run: Run) -> Sequence[JobName]:
     if not run.unfinished and run.phase == "RUNNING":
         raise UserError(
             f"Run {run.run_id} has no job now; {run.message}.", hint="End it in its terminal."
@@ -91,10 +96,15 @@ def _of_run(invocation: Invocation, text: str) -> Sequence[JobName]:
 
 
 def _named(invocation: Invocation, text: str) -> Sequence[JobName]:
-    """Return the job of a name, or the unfinished runs of an array."""
+    """Return the job of a name, what has not ended of a run, or the runs of an array."""
     name = parse_job_name(text)
-    if not name.name.startswith(ARRAY_PREFIX):
+    if name.name.startswith(JOB_PREFIX):
         return [name]
+    if not name.name.startswith(ARRAY_PREFIX):
+        with invocation.connect(name.session) as client:
+            run = load_run_or_job(invocation, client, name)
+        is_job = any(each.job == name.name for each in run.jobs)
+        return [JobName(run.session, name.name)] if is_job else _unfinished(run)
     options = GetOptions(label_filters={"array": name.name})
     is_anywhere = name.session is None and invocation.flags.namespace is None
     with invocation.connect(name.session) as client:

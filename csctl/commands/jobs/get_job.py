@@ -11,6 +11,7 @@ from csctl.command_line.flags import OutputOption
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
 from csctl.commands.jobs.jobs import list_jobs
+from csctl.commands.runs.named_runs import find_job, training_job
 from csctl.connection.errors import FollowedJobError
 from csctl.labels import SELECTORS
 from csctl.names import JobName, parse_job_name
@@ -42,7 +43,8 @@ def get_job(
         list[str] | None,
         argument(
             "[NAME]...",
-            help="Jobs: wsjob-..., or <session>/wsjob-... ; none lists them, as `get jobs` does.",
+            help="Jobs: wsjob-..., or their runs: wflow-..., or the runs' names; each also as "
+            "<session>/NAME. None lists jobs, as `get jobs` does.",
             complete=job_names,
         ),
     ] = None,
@@ -97,7 +99,8 @@ def get_job(
     options = GetOptions(show_pending_status=True)
     changes = Changes()
     with invocation.connect(wanted.session) as client:
-        for job in looks(lambda: client.get("job", Job, name=wanted.name, options=options)):
+        found = find_job(invocation, client, wanted)
+        for job in looks(lambda: client.get("job", Job, name=found, options=options)):
             if changes([job]):
                 table = partial(_job_tables, job, invocation.now())
                 invocation.show(job, table=table, output=output)
@@ -112,7 +115,8 @@ def _show_several(invocation: Invocation, names: Sequence[JobName], output: Outp
     jobs = []
     for name in names:
         with invocation.connect(name.session) as client:
-            jobs.append(client.get("job", Job, name=name.name, options=options))
+            found = find_job(invocation, client, name)
+            jobs.append(client.get("job", Job, name=found, options=options))
 
     def table(*, wide: bool, coloured: bool) -> str:
         now = invocation.now()
@@ -123,9 +127,9 @@ def _show_several(invocation: Invocation, names: Sequence[JobName], output: Outp
 
 def _show_session(invocation: Invocation, name: JobName, number: int, output: Output) -> None:
     with invocation.connect(name.session) as client:
-        stub = EventsStub(client.channel)
-        request = ListRunSessionsRequest(job=name.name, session=number)
-        (found,) = client.call(stub.ListRunSessions, request).sessions
+        job = find_job(invocation, client, name, training_job)
+        request = ListRunSessionsRequest(job=job, session=number)
+        (found,) = client.call(EventsStub(client.channel).ListRunSessions, request).sessions
     table = partial(_session_tables, found, invocation.now())
     invocation.show(found, table=table, output=output)
 

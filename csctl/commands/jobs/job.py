@@ -8,6 +8,7 @@ from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument
 from csctl.commands.cluster.cluster import show_job_topology
 from csctl.commands.jobs.jobs import list_jobs
+from csctl.commands.runs.named_runs import find_job
 from csctl.names import parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.events import event_columns
@@ -33,8 +34,8 @@ def list_events(
     """List what has happened to a job, oldest first."""
     job = parse_job_name(name)
     with invocation.connect(job.session) as client:
-        stub = EventsStub(client.channel)
-        events = client.call(stub.ListJobEvents, ListJobEventsRequest(job=job.name)).events
+        request = ListJobEventsRequest(job=find_job(invocation, client, job))
+        events = client.call(EventsStub(client.channel).ListJobEvents, request).events
     table = partial(render, event_columns(invocation.now()), events)
     invocation.show_list(events, table=table, output=output)
 
@@ -55,8 +56,9 @@ def set_priority(
     job = parse_job_name(name)
     wanted = parse_priority(priority)
     with invocation.connect(job.session) as client:
-        message = client.set_priority(job.name, wanted)
-    invocation.write(message or f"successfully updated {job.name} job priority to {wanted}")
+        found = find_job(invocation, client, job)
+        message = client.set_priority(found, wanted)
+    invocation.write(message or f"successfully updated {found} job priority to {wanted}")
 
 
 @command(group, "hold", example="csctl job hold wsjob-0001")
@@ -67,8 +69,9 @@ def hold_job(invocation: Invocation, name: JobNameArgument) -> None:
     """
     job = parse_job_name(name)
     with invocation.connect(job.session) as client:
-        client.call(QueueStub(client.channel).HoldJob, HoldJobRequest(job=job.name))
-    invocation.write(f"job/{job.name} is held; `csctl job release {job.name}` lets it start")
+        found = find_job(invocation, client, job)
+        client.call(QueueStub(client.channel).HoldJob, HoldJobRequest(job=found))
+    invocation.write(f"job/{found} is held; `csctl job release {found}` lets it start")
 
 
 @command(group, "release", example="csctl job release wsjob-0001")
@@ -79,5 +82,6 @@ def release_job(invocation: Invocation, name: JobNameArgument) -> None:
     """
     job = parse_job_name(name)
     with invocation.connect(job.session) as client:
-        client.call(QueueStub(client.channel).ReleaseJob, ReleaseJobRequest(job=job.name))
-    invocation.write(f"job/{job.name} is released")
+        found = find_job(invocation, client, job)
+        client.call(QueueStub(client.channel).ReleaseJob, ReleaseJobRequest(job=found))
+    invocation.write(f"job/{found} is released")

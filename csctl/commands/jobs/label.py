@@ -6,6 +6,7 @@ from typing import Annotated
 from csctl.command_line.flags import JobNameArgument, OutputOption, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument
+from csctl.commands.runs.named_runs import find_job, first_job
 from csctl.labels import parse_changes
 from csctl.names import parse_job_name
 from csctl.output.documents.output_formats import OutputFormat
@@ -28,13 +29,14 @@ def label_job(
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Add, change or remove labels of a job; with -o json or yaml print the job as it is then."""
-    job = parse_job_name(name)
+    wanted = parse_job_name(name)
     changes = parse_changes(labels)
-    with invocation.connect(job.session) as client:
-        client.change_labels(job.name, changes)
+    with invocation.connect(wanted.session) as client:
+        job = find_job(invocation, client, wanted, first_job)
+        client.change_labels(job, changes)
         if output is not OutputFormat.TABLE:
-            found = client.get("job", Job, name=job.name)
+            found = client.get("job", Job, name=job)
             table = partial(render, job_columns(invocation.now()), [found])
             invocation.show(found, table=table, output=output)
             return
-    invocation.write(f"job/{job.name} was patched")
+    invocation.write(f"job/{job} was patched")

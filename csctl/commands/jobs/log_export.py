@@ -10,6 +10,7 @@ from appliance.core.errors import ClusterError, UserError
 from csctl.command_line.flags import JobNameArgument, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
+from csctl.commands.runs.named_runs import find_job
 from csctl.connection.client import ClusterClient
 from csctl.names import parse_job_name
 from csctl.watching import looks
@@ -52,9 +53,8 @@ def export_logs(
     ] = Path(),
 ) -> None:
     """Gather a job's logs and download them as one archive."""
-    job = parse_job_name(name)
+    wanted = parse_job_name(name)
     request = pb.CreateLogExportRequest(
-        name=job.name,
         binaries=binaries,
         include_compile_artifacts=binaries or compile_artifacts,
         num_lines=num_lines,
@@ -63,8 +63,9 @@ def export_logs(
         tasks=tasks,
         export_target_type=pb.EXPORT_TARGET_TYPE_CLIENT_LOCAL,
     )
-    target = path / f"{job.name}.zip"
-    with invocation.connect(job.session) as client:
+    with invocation.connect(wanted.session) as client:
+        request.name = find_job(invocation, client, wanted)
+        target = path / f"{request.name}.zip"
         invocation.write("Gathering log data within cluster...")
         export_id = client.call(CsCtlV1Stub(client.channel).CreateLogExport, request).export_id
         _wait(client, export_id, timeout)

@@ -5,7 +5,7 @@ from typing import Annotated
 from csctl.command_line.flags import RunNameArgument
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
-from csctl.commands.runs.named_runs import job_of_run
+from csctl.commands.runs.named_runs import find_job, log_job
 from csctl.following import log_text
 from csctl.names import parse_job_name
 from csctl.output.log_lines import readable
@@ -37,7 +37,7 @@ def show_logs(
     """Show what a run's script, or a pod of a job, has printed; kept after the job has ended."""
     wanted = parse_job_name(name)
     with invocation.connect(wanted.session) as client:
-        job = job_of_run(invocation, client, wanted)
+        job = find_job(invocation, client, wanted, log_job)
         if list_pods:
             stub = LogsStub(client.channel)
             for each in client.call(stub.ListLogs, ListLogsRequest(job=job)).logs:

@@ -8,6 +8,7 @@ from appliance.core.errors import UserError
 from csctl.command_line.flags import JobNameArgument, OutputOption, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
+from csctl.commands.runs.named_runs import find_job, training_job
 from csctl.names import parse_job_name
 from csctl.output.documents.output_formats import OutputFormat, format_document
 from csctl.output.profiles import PROFILE_COLUMNS, chrome_trace, modules, profile_document
@@ -55,10 +56,11 @@ def profile_job(
     """
     wanted = parse_job_name(name)
     with invocation.connect(wanted.session) as client:
+        job = find_job(invocation, client, wanted, training_job)
         if session is None:
-            found = client.get("profile", FinalizeResponse, name=wanted.name)
+            found = client.get("profile", FinalizeResponse, name=job)
         else:
-            request = GetSessionProfileRequest(job=wanted.name, session=session)
+            request = GetSessionProfileRequest(job=job, session=session)
             found = client.call(EventsStub(client.channel).GetSessionProfile, request)
     rows = modules(found.trace_events)
     if trace is not None:

@@ -8,6 +8,7 @@ from appliance.core.errors import UserError
 from csctl.command_line.flags import JobNameArgument, OutputOption, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
+from csctl.commands.runs.named_runs import find_job
 from csctl.names import parse_job_name
 from csctl.output.documents.output_formats import OutputFormat, Table
 from csctl.output.queue import explanation, queue_columns
@@ -73,8 +74,8 @@ def explain_job(
     """Say why a job waits, what blocks it, and when it is expected to start."""
     job = parse_job_name(name)
     with invocation.connect(job.session) as client:
-        stub = QueueStub(client.channel)
-        entry = client.call(stub.ExplainJob, ExplainJobRequest(job=job.name))
+        request = ExplainJobRequest(job=find_job(invocation, client, job))
+        entry = client.call(QueueStub(client.channel).ExplainJob, request)
 
     def table(*, wide: bool, coloured: bool) -> str:
         return explanation(entry, invocation.now())

@@ -6,7 +6,7 @@ from appliance.core.errors import UserError
 from csctl.command_line.completion import run_names
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument
-from csctl.commands.runs.named_runs import load_run
+from csctl.commands.runs.named_runs import ENDED, load_run
 from csctl.names import parse_job_name
 from protos.wsc.v1.queue_pb2 import HoldJobRequest, ReleaseJobRequest, RequeueJobRequest
 from protos.wsc.v1.queue_pb2_grpc import QueueStub
@@ -26,7 +26,7 @@ def hold_run(invocation: Invocation, name: RunArgument) -> None:
     """
     wanted = parse_job_name(name)
     with invocation.connect(wanted.session) as client:
-        run = _detached(load_run(invocation, client, wanted))
+        run = _stoppable(load_run(invocation, client, wanted), "hold")
         request = HoldJobRequest(job=run.log_job, stops=True)
         client.call(QueueStub(client.channel).HoldJob, request)
     invocation.write(f"run/{run.run_id} is held; `csctl resume {name}` lets it start")
@@ -39,7 +39,7 @@ def resume_run(invocation: Invocation, name: RunArgument) -> None:
     """
     wanted = parse_job_name(name)
     with invocation.connect(wanted.session) as client:
-        run = _detached(load_run(invocation, client, wanted))
+        run = _stoppable(load_run(invocation, client, wanted), "resume")
         client.call(QueueStub(client.channel).ReleaseJob, ReleaseJobRequest(job=run.log_job))
     invocation.write(f"run/{run.run_id} is resumed")
 
@@ -51,13 +51,25 @@ def requeue_run(invocation: Invocation, name: RunArgument) -> None:
     """
     wanted = parse_job_name(name)
     with invocation.connect(wanted.session) as client:
-        run = _detached(load_run(invocation, client, wanted))
+        run = _stoppable(load_run(invocation, client, wanted), "queue again")
         client.call(QueueStub(client.channel).RequeueJob, RequeueJobRequest(job=run.log_job))
     invocation.write(f"run/{run.run_id} is queued again")
 
 
-def _detached(run: Run) -> Run:
-    """Return a run whose script the appliance can start; raises `UserError` for others."""
+def _stoppable(run: Run, change: str) -> Run:
+    """Return a run whose script the appliance can start again.
+
+    Args:
+        change: What is to be done to it, for the refusal.
+
+    Raises:
+        UserError: It has ended, or its script runs in a terminal.
+    """
+    if run.phase in ENDED:
+        raise UserError(
+            f"Run {run.run_id} is {run.phase}; there is nothing to {change}.",
+            hint="Submit it again.",
+        )
     if run.kind == "attached":
         raise UserError(
             f"Run {run.run_id} is of a script in a terminal, which nobody here can start again.",

@@ -23,6 +23,29 @@ def test_a_command_that_is_close_is_proposed(typed, meant, capsys):
     assert f"Did you mean `{meant}`?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("submit --afternotok x -- true", "csctl submit --after afternotok:NAME"),
+        ("submit --afterany=x -- true", "csctl submit --after afterany:NAME"),
+        ("submit --num_csx 2 -- true", "csctl submit --systems N"),
+        ("submit -J x -- true", "csctl submit --name NAME"),
+        ("submit --job-name x -- true", "csctl submit --name NAME"),
+        ("submit --time-limt 1h -- true", "csctl submit --time-limit"),
+        ("get jobs --all", "csctl get jobs --all-states"),
+    ],
+)
+def test_an_option_that_is_close_or_another_systems_is_proposed(typed, meant, capsys):
+    assert main(typed.split()) == 2
+    assert f"Did you mean `{meant}`?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("typed", ["get run x --watch", "get jobs --zzz", "get job x --job-name y"])
+def test_an_option_that_is_close_to_none_leads_to_the_help(typed, capsys):
+    assert main(typed.split()) == 2
+    assert "--help`.\n" in capsys.readouterr().err
+
+
 def test_what_is_close_to_nothing_leads_to_the_help(capsys):
     assert main(["frobnicate"]) == 2
     assert capsys.readouterr().err == "Error: No such command 'frobnicate'. See `csctl --help`.\n"

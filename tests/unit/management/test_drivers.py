@@ -213,7 +213,7 @@ def test_a_run_that_goes_on_is_held_and_resumed_or_queued_again(tmp_path):
             lambda: harness.edits.hold(run, ADA, stops=True),
             lambda: harness.edits.requeue(run, ADA),
         ):
-            with pytest.raises(ConflictError, match="is CANCELLED; only what has not ended"):
+            with pytest.raises(ConflictError, match="is CANCELLED; there is nothing to"):
                 refused()
 
 
