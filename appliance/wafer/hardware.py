@@ -131,7 +131,7 @@ class Machine:
     vector_issue_cycles: int = 1
     """Not published; like the five below, fitted to whole programs (docs/decisions/0236)."""
     descriptor_load_cycles: int = 4
-    thread_issue_cycles: int = 2
+    thread_issue_cycles: int = 1
     thread_descriptor_cycles: int = 6
     task_start_cycles: int = 12
     local_task_start_cycles: int

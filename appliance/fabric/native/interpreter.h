@@ -152,8 +152,9 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     if (!waits) {
         if (t->remaining == NEVER32) { fail(m, pe, FAULT_NO_END, pc, 0, 0); return FAILED; }
         const u32 n = t->remaining;
-        TRACE(m, now + *cost, pe->number, pc, (u32)(site->cost + operation_cycles(m, op, c, n, site->simd)), TRACE_VECTOR, NONE8, 0, 0);
-        *cost += site->cost + operation_cycles(m, op, c, n, site->simd);
+        const u32 cycles = site->cost + operation_cycles(op, c, n, site->simd);
+        TRACE(m, now + *cost, pe->number, pc, cycles, TRACE_VECTOR, NONE8, 0, 0);
+        *cost += cycles;
         if (linear && n) {
             const Widths width = WIDTHS[op];
             const u32 bytes[3] = {width.dest, width.a, width.b};

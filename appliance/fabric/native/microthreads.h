@@ -489,10 +489,26 @@ static void note_lengths(Machine *m, const Pe *pe, const Cursor *c, u32 n, u32 p
     }
 }
 
-/* Banks: two sources whose first words lie in one bank modulo 4 halve the rate. */
-INLINE u32 stride_rate(const Cursor *c, u32 bytes) {
-    if (c->kind != DSD_MEMORY) return 8;
-    const i32 words = c->stride / 2;
+/* --- banks: two sources whose first words lie in one bank modulo 4 halve the rate
+ *
+ * A DSD of several dimensions goes row by row, a row being its innermost dimension of more than one
+ * element: what is read or written in one cycle lies in one row. */
+
+INLINE int is_memory(const Cursor *c) { return c->kind == DSD_MEMORY || c->kind == DSD_SHAPED; }
+
+INLINE u32 row_dimension(const Cursor *c) {
+    u32 k = 0;
+    while (k + 1 < c->shape->rank && c->shape->extents[k] <= 1) k++;
+    return k;
+}
+
+INLINE i32 row_stride(const Cursor *c) {
+    return c->kind == DSD_SHAPED ? in_width(c, c->shape->strides[row_dimension(c)]) : c->stride;
+}
+
+INLINE u32 stride_rate(const Cursor *c, i32 stride, u32 bytes) {
+    if (!is_memory(c)) return 8;
+    const i32 words = stride / 2;
     const i32 step = bytes == 4 ? words / 2 : words;
     if (step == 0 || step == 1) return 8;
     switch (step & 7) {
@@ -503,23 +519,37 @@ INLINE u32 stride_rate(const Cursor *c, u32 bytes) {
 }
 
 /* Whether both stay in one and the same bank, which reads or writes once a cycle. */
-INLINE int share_one_bank(const Cursor *dest, const Cursor *source) {
-    return dest->kind == DSD_MEMORY && source->kind == DSD_MEMORY && dest->stride && source->stride &&
-           !(dest->stride & 15) && !(source->stride & 15) &&
+INLINE int share_one_bank(const Cursor *dest, i32 stride, const Cursor *source, i32 other) {
+    return is_memory(dest) && is_memory(source) && stride && other && !(stride & 15) && !(other & 15) &&
            ((dest->address / 2) & 7) == ((source->address / 2) & 7);
 }
 
-INLINE u32 operation_cycles(const Machine *m, u32 op, const Cursor *c, u32 n, u32 simd) {
+/* The elements of the shortest row of an operand, `n` where all have one row. */
+INLINE u32 row_length(const Cursor *c, u32 n) {
+    u32 length = n;
+    for (int i = 0; i < 3; i++) {
+        if (c[i].kind != DSD_SHAPED) continue;
+        const u32 own = c[i].shape->extents[row_dimension(c + i)];
+        if (own < length) length = own;
+    }
+    return length;
+}
+
+__attribute__((noinline)) static u32 operation_cycles(u32 op, const Cursor *c, u32 n, u32 simd) {
     const Widths width = WIDTHS[op];
     u32 rate = simd;
-    const u32 rates[3] = {stride_rate(c, width.dest), stride_rate(c + 1, width.a), stride_rate(c + 2, width.b)};
-    (void)m;
-    for (int i = 0; i < 3; i++)
-        if (rates[i] < rate) rate = rates[i];
-    const int conflict = c[1].kind == DSD_MEMORY && c[2].kind == DSD_MEMORY && c[1].stride && c[2].stride &&
+    const i32 strides[3] = {row_stride(c), row_stride(c + 1), row_stride(c + 2)};
+    const u32 bytes[3] = {width.dest, width.a, width.b};
+    for (int i = 0; i < 3; i++) {
+        const u32 own = stride_rate(c + i, strides[i], bytes[i]);
+        if (own < rate) rate = own;
+    }
+    const int conflict = is_memory(c + 1) && is_memory(c + 2) && strides[1] && strides[2] &&
                          ((c[1].address / 2) & 3) == ((c[2].address / 2) & 3);
-    const int written = share_one_bank(c, c + 1) || share_one_bank(c, c + 2);
-    const u32 cycles = (n + rate - 1) / rate;
+    const int written = share_one_bank(c, strides[0], c + 1, strides[1]) || share_one_bank(c, strides[0], c + 2, strides[2]);
+    const u32 row = row_length(c, n);
+    const u32 rest = row ? n % row : 0;
+    const u32 cycles = row ? n / row * ((row + rate - 1) / rate) + (rest + rate - 1) / rate : 0;
     return conflict || written ? 2 * cycles : cycles;
 }
 

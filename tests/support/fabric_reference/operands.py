@@ -104,6 +104,16 @@ class Cursor:
         """Return a stride as an operation of another width takes it: elements count."""
         return stride if width == self.element_bytes else int(stride / self.element_bytes) * width
 
+    def row(self) -> tuple[int, int | None]:
+        """Return stride and elements of a row: the innermost dimension with more than one element.
+
+        Elements are None where there is no shape.
+        """
+        if self.kind is not Kind.SHAPED or self.shape is None:
+            return self.stride, None
+        pairs = list(zip(self.shape.strides, self.shape.extents, strict=True))
+        return next((pair for pair in pairs if pair[1] > 1), pairs[-1])
+
     def place(self, index: int) -> int:
         """Return the address of the next element."""
         return (self.address + 2 * index) & ADDRESS if self.follows_index else self.address

@@ -61,19 +61,23 @@ def length_of(operands: tuple[Cursor, Cursor, Cursor]) -> int | None:
     return next((c.length for c in (operands[1], operands[2], operands[0]) if c.has_length), 1)
 
 
+IN_MEMORY = (Kind.MEMORY, Kind.SHAPED)
+
+
 def share_one_bank(dest: Cursor, source: Cursor) -> bool:
     """Say whether both stay in one and the same bank, which reads or writes once a cycle."""
-    if dest.kind is not Kind.MEMORY or not dest.stride:
+    stride, _ = dest.row()
+    if dest.kind not in IN_MEMORY or not stride:
         return False
-    stays = dest.stride % 16 == 0 and source.stride % 16 == 0
+    stays = stride % 16 == 0 and source.row()[0] % 16 == 0
     return stays and (dest.address // 2) % 8 == (source.address // 2) % 8
 
 
 def rate_of(cursor: Cursor, width: int) -> int:
     """Elements per cycle that a stride over eight banks allows."""
-    if cursor.kind is not Kind.MEMORY:
+    if cursor.kind not in IN_MEMORY:
         return 8
-    words = int(cursor.in_width(cursor.stride, width) / 2)
+    words = int(cursor.in_width(cursor.row()[0], width) / 2)
     step = int(words / 2) if width == 4 else words
     if step in (0, 1):
         return 8

@@ -24,6 +24,7 @@ from tests.support.fabric_reference.operands import (
     read_descriptor,
 )
 from tests.support.fabric_reference.operations import (
+    IN_MEMORY,
     MEDIUM,
     LoadedDsr,
     Thread,
@@ -275,9 +276,13 @@ class Threads:
         widths = (thread.widths.dest, thread.widths.first, thread.widths.second)
         rates = [rate_of(c, w) for c, w in zip(thread.operands, widths, strict=True)]
         assert thread.remaining is not None
-        cycles = -(-thread.remaining // min(simd, *rates))
+        rate = min(simd, *rates)
+        lengths = [length for c in thread.operands if (length := c.row()[1]) is not None]
+        row = min([thread.remaining, *lengths])
+        rows, rest = divmod(thread.remaining, row) if row else (0, 0)
+        cycles = rows * -(-row // rate) + -(-rest // rate)
         dest, first, second = thread.operands
-        walk = [c for c in (first, second) if c.kind is Kind.MEMORY and c.stride]
+        walk = [c for c in (first, second) if c.kind in IN_MEMORY and c.row()[0]]
         same_bank = len(walk) == 2 and (first.address // 2) % 4 == (second.address // 2) % 4
         written = any(share_one_bank(dest, source) for source in walk)
         return 2 * cycles if same_bank or written else cycles

@@ -8,13 +8,7 @@ from benchmarks.csl import of_row
 from benchmarks.fabric_cycles.measured import cycles_of
 from benchmarks.fabric_cycles.rows import ROWS, Kind, Row
 
-HELD_OUT = [
-    row
-    for row in ROWS
-    if not row.is_fitted
-    and row.kind in (Kind.TASKS, Kind.STENCIL)
-    and not row.name.startswith("step of a stencil, tiles of 10 x 10")  # decision 0236
-]
+HELD_OUT = [row for row in ROWS if not row.is_fitted and row.kind in (Kind.TASKS, Kind.STENCIL)]
 
 
 @pytest.mark.parametrize("row", HELD_OUT[::3], ids=lambda row: row.name)
