@@ -181,6 +181,7 @@ class JobQueue:
         self._origins: list[Origin] = []
         self._origin_numbers: dict[Origin, int] = {}
         self._origins_of_user: dict[tuple[str, JobType], list[int]] = {}
+        self._learned_version = self.history.version_of_all
         self._lookups: dict[JobId, None] = {}
         self._by_workflow: dict[WorkflowId, dict[JobId, None]] = {}
         for job in jobs:
@@ -276,21 +277,30 @@ class JobQueue:
 
     def relearn(self, user: str, program: str, job_type: JobType) -> None:
         """Update the run time estimates of the jobs that are like a finished run."""
-        numbers = self._origins_of_user.get((user, job_type), [])
-        size = len(self.jobs)
-        c = self.columns
-        for number in numbers:
+        size, c = len(self.jobs), self.columns
+        mine = np.zeros(len(self._origins), bool)
+        mine[self._origins_of_user.get((user, job_type), [])] = True
+        if self._learned_version != self.history.version_of_all:
+            self._learned_version = self.history.version_of_all
+            mine[c.origin[:size]] = True
+        learned = np.zeros((3, len(self._origins)))
+        for number in np.flatnonzero(mine).tolist():
             origin = self._origins[number]
-            if origin.program != program and self.history.knows(*origin):
+            if origin != (user, program, job_type) and self.history.knows(*origin):
+                mine[number] = False
                 continue
-            mine = np.flatnonzero(c.origin[:size] == number)
-            if not mine.size:
-                continue
-            learned = self.history.estimate(*origin)
-            c.expected[mine] = np.minimum(learned.expected_seconds, c.limit[mine])
-            free = mine[np.isinf(c.limit[mine])]
-            c.bound[free] = learned.bound_seconds
-            c.known_bound[free] = learned.known_bound_seconds
+            found = self.history.estimate(*origin)
+            learned[:, number] = (
+                found.expected_seconds,
+                found.bound_seconds,
+                found.known_bound_seconds,
+            )
+        slots = np.flatnonzero(mine[c.origin[:size]])
+        expected, bound, known_bound = learned[:, c.origin[slots]]
+        c.expected[slots] = np.minimum(expected, c.limit[slots])
+        is_free = np.isinf(c.limit[slots])
+        c.bound[slots[is_free]] = bound[is_free]
+        c.known_bound[slots[is_free]] = known_bound[is_free]
 
     def estimate_of(self, job: PendingJob) -> Estimate:
         """Return how long a job will run."""

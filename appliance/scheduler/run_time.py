@@ -5,23 +5,25 @@ When a running job ends is known better from its own steps and sessions, see
 
 There are two numbers. Promised starts rest on the *bound*: a job that overruns a guess must not
 delay a promised start. The *expected* time orders candidates and is shown to users; it is the mean
-of the last two similar runs, which is more accurate than what users request.
+of the last two runs of the program, which is more accurate than what users request, and of a new
+program what `new_programs` makes of the others.
 
 Source: Tsafrir, Etsion and Feitelson, Backfilling using system-generated predictions rather than
 user runtime estimates, IEEE TPDS 18(6), 2007. We differ: predictions never shorten a bound that a
-user gave.
+user gave, and the last two runs are the program's, not the user's, since programs are known here.
 """
 
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import zip_longest
 from typing import NamedTuple
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.run import Aftermath
+from appliance.scheduler.new_programs import NewPrograms
 from appliance.scheduler.policy import Policy
 
 _RUNS_KEPT = 8
@@ -41,6 +43,7 @@ class Basis(StrEnum):
     LIMIT = "time limit"
     PROGRAM = "earlier runs of the program"
     USER = "earlier runs of the user"
+    OTHERS = "earlier runs of other users"
     DEFAULT = "default"
 
 
@@ -115,7 +118,9 @@ class RunHistory:
             JobType.SDK_EXECUTE: policy.default_execute_seconds,
         }
         self._runs: dict[Origin, deque[_Run]] = {}
+        self._new_programs = NewPrograms()
         self._estimates: dict[Origin, Estimate] = {}
+        self._estimates_of_new: dict[Origin, Estimate] = {}
         self._spent: dict[JobType, _Spent] = {}
 
     def observe(
@@ -134,11 +139,17 @@ class RunHistory:
             seconds: Its run time.
             aftermath: How long it went on after its sessions; None if it had none.
         """
+        seconds = max(seconds, _MIN_SECONDS)
         for name in {program, ""}:
             origin = Origin(user, name, job_type)
             runs = self._runs.setdefault(origin, deque(maxlen=_RUNS_KEPT))
-            runs.append(_Run(max(seconds, _MIN_SECONDS), aftermath))
+            runs.append(_Run(seconds, aftermath))
             self._estimates.pop(origin, None)
+            self._estimates_of_new.pop(origin, None)
+        version = self._new_programs.version
+        self._new_programs.observe(user, program, job_type, seconds)
+        if self._new_programs.version != version:
+            self._estimates_of_new.clear()
         self._spend(job_type, 1.0)
 
     def observe_cut(self, user: str, program: str, job_type: JobType, seconds: float) -> None:
@@ -148,7 +159,7 @@ class RunHistory:
         of others nothing is learned.
         """
         whole = self._learned(user, program, job_type)
-        if whole.basis is not Basis.DEFAULT:
+        if whole.basis in (Basis.PROGRAM, Basis.USER):
             self._spend(job_type, min(seconds / whole.expected_seconds, 1.0))
 
     def _spend(self, job_type: JobType, share: float) -> None:
@@ -158,6 +169,11 @@ class RunHistory:
     def spent_share(self, job_type: JobType) -> float:
         """Return what part of its run time a job takes on average, 1 if none is ever cut short."""
         return self._spent.get(job_type.queue_type, _Spent()).share
+
+    @property
+    def version_of_all(self) -> int:
+        """Changes when an estimate has changed of jobs whose user has not run what is observed."""
+        return self._new_programs.version
 
     def knows(self, user: str, program: str, job_type: JobType) -> bool:
         """Whether a job with exactly this program has run."""
@@ -185,32 +201,40 @@ class RunHistory:
         )
 
     def _learned(self, user: str, program: str, job_type: JobType) -> Estimate:
-        for name, basis in ((program, Basis.PROGRAM), ("", Basis.USER)):
-            origin = Origin(user, name, job_type)
-            if (known := self._estimates.get(origin)) is not None:
-                return known
-            runs = self._runs.get(origin)
-            if runs and (name or basis is Basis.USER):
-                known = self._estimates[origin] = _learned_of(runs, basis)
-                return known
-        default = self._default_seconds[job_type]
+        origin = Origin(user, program, job_type)
+        if (known := self._estimates.get(origin)) is not None:
+            return known
+        if runs := self._runs.get(origin):
+            known = self._estimates[origin] = _learned_of(runs, is_program=bool(program))
+            return known
+        of_user = Origin(user, "", job_type)
+        if (known := self._estimates_of_new.get(of_user)) is None:
+            known = self._estimates_of_new[of_user] = self._learned_of_new(of_user)
+        return known
+
+    def _learned_of_new(self, of_user: Origin) -> Estimate:
+        """Return how long a program that has not run will run of a user."""
+        default = self._default_seconds[of_user.type]
+        expected = self._new_programs.expected_seconds(of_user.user, of_user.type)
+        if expected is not None and (runs := self._runs.get(of_user)):
+            return replace(_learned_of(runs, is_program=False), expected_seconds=expected)
         return Estimate(
-            expected_seconds=default,
+            expected_seconds=default if expected is None else expected,
             bound_seconds=default,
-            basis=Basis.DEFAULT,
+            basis=Basis.DEFAULT if expected is None else Basis.OTHERS,
             is_bound_known=False,
         )
 
 
-def _learned_of(runs: Sequence[_Run], basis: Basis) -> Estimate:
-    """Return what the last runs of an origin foretell of the next one."""
+def _learned_of(runs: Sequence[_Run], *, is_program: bool) -> Estimate:
+    """Return what the last runs of a program, or of a user, foretell of the next one."""
     last = [run.seconds for run in list(runs)[-_RUNS_AVERAGED:]]
     return Estimate(
         expected_seconds=sum(last) / len(last),
         bound_seconds=max(run.seconds for run in runs) * _BOUND_MARGIN,
-        basis=basis,
-        is_bound_known=basis is Basis.PROGRAM,
-        aftermath=_aftermath(runs, knows_program=basis is Basis.PROGRAM),
+        basis=Basis.PROGRAM if is_program else Basis.USER,
+        is_bound_known=is_program,
+        aftermath=_aftermath(runs, knows_program=is_program),
     )
 
 

@@ -71,11 +71,13 @@ class Replayed:
     """What became of the jobs, and what was said before.
 
     Attributes:
+        submits_seconds: When each job was submitted.
         starts_seconds: When each job started; None if it was cancelled before.
         answers: All answers.
         contradictions: Answers that contradict themselves, each other, or the time.
     """
 
+    submits_seconds: Sequence[float]
     starts_seconds: Sequence[float | None]
     answers: Sequence[Answer]
     contradictions: Sequence[str]
@@ -237,6 +239,7 @@ class RunReplay:
                 self._ask()
             self._clock.seconds += 1.0
         return Replayed(
+            submits_seconds=[job.submit_seconds for job in self._jobs],
             starts_seconds=self._starts,
             answers=self._answers,
             contradictions=self._contradictions,

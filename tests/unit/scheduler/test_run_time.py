@@ -35,7 +35,41 @@ def test_an_unknown_program_is_expected_to_run_as_the_users_others():
     history = RunHistory()
     history.observe("ada", "gpt", RUN, 100.0)
     assert history.estimate("ada", "new", RUN).basis is Basis.USER
-    assert history.estimate("bob", "gpt", RUN).basis is Basis.DEFAULT
+    assert history.estimate("bob", "gpt", RUN).basis is Basis.OTHERS
+    assert history.estimate("bob", "gpt", JobType.COMPILE).basis is Basis.DEFAULT
+
+
+def test_a_new_program_is_expected_between_the_users_programs_and_those_of_all():
+    def expected(runs, user):
+        history = RunHistory()
+        for who, program, seconds in runs:
+            history.observe(who, program, RUN, seconds)
+        return history.estimate(user, "new", RUN).expected_seconds
+
+    short = [("ada", f"short{number}", 10.0) for number in range(14)]
+    long = [("bob", f"long{number}", 1000.0) for number in range(14)]
+    assert expected([*short, *long], "eve") == pytest.approx(100.0)
+    assert expected([*short, *long], "ada") == pytest.approx(10 ** (1 + 6 / 20))
+    sweep = [("ada", "sweep", 10.0)] * 50
+    assert expected([*sweep, ("bob", "long", 1000.0)], "eve") == pytest.approx(100.0), "one program"
+    again = [*sweep, ("ada", "sweep", 1000.0)]
+    assert expected(again, "ada") == pytest.approx(1000.0), "its last run"
+
+
+def test_a_guess_by_others_bounds_nothing_and_no_limit_is_exceeded():
+    history = RunHistory(Policy(default_execute_seconds=500.0))
+    history.observe("ada", "gpt", RUN, 100.0)
+    guess = history.estimate("bob", "new", RUN)
+    assert (guess.expected_seconds, guess.known_bound_seconds) == (pytest.approx(100.0), math.inf)
+    limited = history.estimate("bob", "new", RUN, 50.0)
+    assert (limited.expected_seconds, limited.basis) == (50.0, Basis.LIMIT)
+
+
+def test_jobs_of_no_known_program_are_expected_to_run_as_the_users_last_two():
+    history = RunHistory()
+    for seconds in (9000.0, 100.0, 300.0):
+        history.observe("ada", "", RUN, seconds)
+    assert history.estimate("ada", "", RUN).expected_seconds == 200.0
 
 
 def test_other_programs_of_the_user_bound_nothing():
@@ -63,10 +97,12 @@ def test_jobs_that_wait_already_follow_what_is_learned():
             execute("limited", 1, user="ada", program="gpt", limit_seconds=50.0),
             execute("other", 1, user="ada", program="new"),
             execute("foreign", 1, user="bob", program="gpt"),
+            execute("foreign-limited", 1, user="bob", program="gpt", limit_seconds=50.0),
         ]
     )
-    queue.history.observe("ada", "gpt", RUN, 100.0)
-    queue.relearn("ada", "gpt", RUN)
+    for seconds in (100.0, 101.0, 900.0):  # of which the second changes nothing for others
+        queue.history.observe("ada", "gpt", RUN, seconds)
+        queue.relearn("ada", "gpt", RUN)
     fresh = JobQueue(list(queue), queue.history)
     for job in queue:
         mine, other = queue.slot_of(job.id), fresh.slot_of(job.id)
