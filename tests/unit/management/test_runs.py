@@ -106,6 +106,29 @@ def test_a_job_that_kubernetes_has_named_is_a_run_by_that_name(state, runs):
     assert "There is no run 'mine' in session nlp" in resolve(runs, "mine", session="nlp")
 
 
+def test_a_job_comes_before_a_namesake_among_runs_in_its_own_session_alone(state, runs):
+    submit(state, "gpt", "wflow-kube", user=BOB)
+    submit(state, "wsjob-1", "wflow-mine", name="gpt")
+    submit(state, "wsjob-2", "wflow-nlp", name="gpt", session="nlp")
+    assert resolve(runs, "gpt") == "wflow-kube"
+    assert resolve(runs, "gpt", of_names="nlp") == "wflow-nlp"
+    assert resolve(runs, "gpt", session="nlp") == "wflow-nlp"
+
+
+def test_the_name_of_an_array_says_how_its_runs_are_called(state, runs):
+    of_array = {"array": "array-x", "index": "3", "name": "sweep"}
+    with state.database.batch():
+        kind = {"type": JobType.DRIVER, "labels": of_array, "array": "array-x"}
+        new = new_job("wsjob-1", workflow="wflow-a", user=ADA, **kind)
+        record = state.jobs.create(new)
+        state.workflows.ensure("wflow-a", session=record.session, user=ADA, first=record)
+        state.driver_specs.keep(record.id, SPEC)
+    assert resolve(runs, "sweep.3") == "wflow-a"
+    said = resolve(runs, "sweep")
+    assert "There is no run 'sweep', but an array of that name, array-x." in said
+    assert "as in sweep.3" in said
+
+
 @pytest.mark.parametrize(
     ("principal", "expected"),
     [
