@@ -91,6 +91,7 @@ def lay_foundation(options: ManagementOptions, clock: Clock, closers: ExitStack)
             clock,
             needs_token=options.trust.needs_token,
             serves_all=options.trust.serves_local_users,
+            is_vouched_for=bool(options.nodes.kubernetes),
         ),
         tls=_ensure_tls(options, clock),
         stream_secret=secret,

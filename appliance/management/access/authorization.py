@@ -8,9 +8,7 @@ reads the call's own claims again (`asking`).
 """
 
 import asyncio
-import getpass
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,12 +33,15 @@ from appliance.core.errors import (
     ForbiddenError,
     InternalError,
     UnauthenticatedError,
-    UserError,
     WscError,
 )
-from appliance.core.integers import MAX_ID
 from appliance.core.queries.audit_trail import NO_UID, SOMEBODY, AuditFilter, AuditRecord
-from appliance.management.access.known_accounts import KnownAccounts, find_account
+from appliance.management.access.known_accounts import (
+    KnownAccounts,
+    check_uid,
+    find_account,
+    this_user,
+)
 from appliance.management.access.tokens import Tokens
 from appliance.management.changes.watch import Awaited
 from appliance.management.store.keys import TOKENS, ensure_key
@@ -65,11 +66,19 @@ class AccessOptions:
         needs_token: Whether every call must carry a token.
         operator: Who runs the appliance, and so administers the cluster, beside root.
         serves_all: Whether, without tokens, other users of this machine are served.
+        is_vouched_for: Whether somebody else may authenticate users who have no account here, as
+            Kubernetes does.
     """
 
     needs_token: bool
     operator: User
     serves_all: bool
+    is_vouched_for: bool
+
+    @property
+    def needs_account(self) -> bool:
+        """Whether a user has to have an account, also where no token of their own proves them."""
+        return self.needs_token and not self.is_vouched_for
 
 
 class Access:
@@ -170,6 +179,8 @@ class Access:
                 return self._by_token(principal.user, self.tokens.check_again(principal.token))
             except UnauthenticatedError:
                 return None
+        if self._options.needs_account and not self._known.has(principal.user):
+            return None
         found = self._known_as(principal.user, is_of_machine=not self._options.needs_token)
         return changed(found, acts_as=principal.acts_as) if principal.acts_as else found
 
@@ -281,7 +292,7 @@ class Access:
 
     def block(self, uid: int) -> Account:
         """Block a user, known or not: they may only read, and cancel their own jobs."""
-        _check_uid(uid)
+        check_uid(uid)
         if uid not in {account.uid for account in self._repository.accounts()}:
             name = f"uid-{uid}"
             self._repository.create_account(name, uid=uid, gid=-1, role=UserRole.USER)
@@ -291,7 +302,7 @@ class Access:
 
     def unblock(self, uid: int) -> Account:
         """Lift a block; raises `NotFoundError` for a user who is not known."""
-        _check_uid(uid)
+        check_uid(uid)
         account = self._repository.set_blocked(uid, is_blocked=False)
         self._known.forget()
         return account
@@ -312,6 +323,10 @@ class Access:
         for delegate in self._delegates:
             if (user := delegate(token)) is not None:
                 _agree(claimed, user)
+                if self._options.needs_account and not self._known.has(user):
+                    raise UnauthenticatedError(
+                        f"The token is of a run of user {user.name!r}, who is gone."
+                    )
                 return self._known_as(user)
         return None
 
@@ -433,11 +448,6 @@ class Change:
         self._repository.write_audit(record)
 
 
-def _check_uid(uid: int) -> None:
-    if not 0 <= uid <= MAX_ID:
-        raise UserError(f"{uid} is no user id; they go from 0 to {MAX_ID}.")
-
-
 def _agree(claimed: User, proved: User) -> None:
     has_name = not claimed.name.startswith(_NAMELESS)
     is_same = (claimed.uid, claimed.gid) == (proved.uid, proved.gid)
@@ -456,11 +466,13 @@ def open_access(
     *,
     needs_token: bool,
     serves_all: bool = False,
+    is_vouched_for: bool = False,
 ) -> Access:
     """Return the access to the appliance of a data directory, whose operator runs this process."""
     repository = AccessRepository(database, clock)
     tokens = Tokens(repository, ensure_key(data_dir, TOKENS), clock)
-    options = AccessOptions(needs_token=needs_token, operator=_this_user(), serves_all=serves_all)
+    strictness = {"serves_all": serves_all, "is_vouched_for": is_vouched_for}
+    options = AccessOptions(needs_token=needs_token, operator=this_user(), **strictness)
     return Access(repository, tokens, options, clock)
 
 
@@ -484,11 +496,3 @@ def _principal(user: User, account: Account, *, token: str = "") -> Principal:
         is_blocked=account.blocked_at is not None,
         token=token,
     )
-
-
-def _this_user() -> User:
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # a container's uid without an entry in passwd
-        name = "operator"
-    return User(uid=os.getuid(), gid=os.getgid(), name=name)

@@ -3,6 +3,7 @@
 And the accounts of this machine, of which its C library knows.
 """
 
+import getpass
 import os
 import pwd
 from collections.abc import Mapping
@@ -11,6 +12,9 @@ from threading import Lock
 from appliance.core.clock import Clock
 from appliance.core.cluster.access import Account
 from appliance.core.cluster.identity import LocalAccount
+from appliance.core.cluster.records import User
+from appliance.core.errors import UserError
+from appliance.core.integers import MAX_ID
 from appliance.storage.users.access import AccessRepository
 
 _MAX_AGE_SECONDS = 1.0
@@ -47,6 +51,11 @@ class KnownAccounts:
         """Return the account of a uid; None if there is none."""
         return self._read()[1].get(uid)
 
+    def has(self, user: User) -> bool:
+        """Whether a user has an account, and not another one who has got their id since."""
+        account = self.by_uid(user.uid)
+        return account is not None and account.name == user.name
+
     def forget(self) -> None:
         """Read the accounts again at the next question: one was changed here."""
         with self._lock:
@@ -63,6 +72,21 @@ class KnownAccounts:
             self._by_uid = {account.uid: account for account in accounts}
             self._read_at = now
             return self._by_name, self._by_uid
+
+
+def check_uid(uid: int) -> None:
+    """Raise `UserError` if a number can be nobody's id."""
+    if not 0 <= uid <= MAX_ID:
+        raise UserError(f"{uid} is no user id; they go from 0 to {MAX_ID}.")
+
+
+def this_user() -> User:
+    """Return who runs this process."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container's uid without an entry in passwd
+        name = "operator"
+    return User(uid=os.getuid(), gid=os.getgid(), name=name)
 
 
 def find_account(uid: int) -> LocalAccount | None:

@@ -53,10 +53,17 @@ def database(tmp_path):
 HERE = Accepted(host="127.0.0.1", uid=OPERATOR.uid)
 
 
-def make_access(database, clock, *, needs_token=False, serves_all=False, key=b"k" * 32) -> Access:
+def make_access(
+    database, clock, *, needs_token=False, serves_all=False, is_vouched_for=False, key=b"k" * 32
+) -> Access:
     repository = State.over(database, clock).access
     tokens = Tokens(repository, key, clock)
-    options = AccessOptions(needs_token=needs_token, operator=OPERATOR, serves_all=serves_all)
+    options = AccessOptions(
+        needs_token=needs_token,
+        operator=OPERATOR,
+        serves_all=serves_all,
+        is_vouched_for=is_vouched_for,
+    )
     return Access(repository, tokens, options, clock)
 
 
@@ -145,6 +152,27 @@ def test_a_token_of_another_kind_acts_in_somebodys_name(access):
     assert access.identify(ADA, "a driver's", OPERATOR.uid).user == ADA
     with pytest.raises(UnauthenticatedError, match="its token says"):
         access.identify(OPERATOR, "a driver's", OPERATOR.uid)
+
+
+def test_a_runs_token_ends_with_its_users_account(access):
+    access.accept(lambda token: ADA if token == "a driver's" else None)
+    seen = access.identify(ADA, "a driver's", None)
+    access.delete_account("ada")
+    with pytest.raises(UnauthenticatedError, match="who is gone"):
+        access.identify(ADA, "a driver's", None)
+    assert access.still(seen) is None
+    access.create_account("eve", uid=ADA.uid, gid=ADA.gid, role=UserRole.CLUSTER_ADMIN)
+    with pytest.raises(UnauthenticatedError, match="who is gone"):  # not with eve's rights, either
+        access.identify(ADA, "a driver's", None)
+    assert access.still(seen) is None
+
+
+def test_a_runs_token_needs_no_account_where_none_is_needed(database, clock):
+    for options in ({"needs_token": False}, {"needs_token": True, "is_vouched_for": True}):
+        access = make_access(database, clock, **options)
+        access.accept(lambda token: ADA if token == "a driver's" else None)
+        seen = access.identify(ADA, "a driver's", None)
+        assert access.still(seen) == seen
 
 
 def test_a_change_of_role_holds_for_tokens_that_are_out(access, clock):

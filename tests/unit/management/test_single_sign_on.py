@@ -45,7 +45,9 @@ def clock():
 def access(tmp_path, clock):
     database = Database.open_sqlite(tmp_path / "state.db")
     repository = State.over(database, clock).access
-    options = AccessOptions(needs_token=True, operator=OPERATOR, serves_all=False)
+    options = AccessOptions(
+        needs_token=True, operator=OPERATOR, serves_all=False, is_vouched_for=False
+    )
     yield Access(repository, Tokens(repository, b"k" * 32, clock), options, clock)
     database.close()
 
