@@ -64,7 +64,8 @@ def proxy(
     with clear_errors():
         behind = _address(management)
         directory = _directory(database or settings.database)
-        listeners = [listen(host, each, option="--port") for each in port or [_PORT]]
+        ports = port or [_PORT]
+        listeners = [each for own in ports for each in listen(host, own, option="--port")]
     backends = Backends(
         management=lambda _: behind,
         rest=behind,

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -25,9 +25,10 @@ _GRACE_SECONDS = 3
 """How long requests may take to end when the appliance does."""
 
 
-def let_in(listener: socket.socket) -> None:
+def let_in(listeners: Sequence[socket.socket]) -> None:
     """Listen before the address is announced, so that early callers wait instead of failing."""
-    listener.listen()
+    for listener in listeners:
+        listener.listen()
 
 
 def listen_for_front(management: Management) -> socket.socket | None:
@@ -72,7 +73,7 @@ def http_config(
 
 async def serve_rest(
     management: Management,
-    listener: socket.socket,
+    listeners: Sequence[socket.socket],
     front: socket.socket | None,
     is_ended: asyncio.Event,
 ) -> None:
@@ -80,7 +81,7 @@ async def serve_rest(
 
     Args:
         management: What is served.
-        listener: Where people connect to.
+        listeners: Where people connect to.
         front: See `listen_for_front`.
         is_ended: Asks for the end.
     """
@@ -94,9 +95,9 @@ async def serve_rest(
         CertificateReload(tls).follow(config.ssl)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
-    own = [listener] if front is None else []
+    own = list(listeners) if front is None else []
     serving = asyncio.create_task(server._serve(sockets=own))
-    async with _with_tls(server, listener, front, services.accepted):
+    async with _with_tls(server, listeners, front, services.accepted):
         await is_ended.wait()
         services.estimates.close()
         services.feed.close()  # or open streams would keep the server from ending
@@ -107,7 +108,7 @@ async def serve_rest(
 @asynccontextmanager
 async def _with_tls(
     server: uvicorn.Server,
-    listener: socket.socket,
+    listeners: Sequence[socket.socket],
     front: socket.socket | None,
     connections: AcceptedConnections,
 ) -> AsyncIterator[None]:
@@ -127,7 +128,7 @@ async def _with_tls(
         connection, sock=front, ssl=config.ssl, ssl_handshake_timeout=HEAD_SECONDS
     )
     forwarder = Forwarder(lambda _, __: _to(path), connections)
-    await forwarder.serve([listener])
+    await forwarder.serve(listeners)
     try:
         yield
     finally:

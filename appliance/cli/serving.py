@@ -124,8 +124,8 @@ async def _run_alone(
     waits = ready_descriptor is None and database  # else somebody waits for a word
     if waits and not await await_database(database, is_ended, seconds=_DATABASE_SECONDS):
         return
-    listener = listen(options.listen.bind_host, options.listen.rest_port, option="--rest-port")
-    rest = RestPlace(url=_rest_url(options, listener), is_served=True)
+    listeners = listen(options.listen.bind_host, options.listen.rest_port, option="--rest-port")
+    rest = RestPlace(url=_rest_url(options, listeners[0]), is_served=True)
     open_pods = functools.partial(open_pod_side, programs=program.pods)
     with ExitStack() as afterwards:
         async with running_management(
@@ -133,12 +133,12 @@ async def _run_alone(
         ) as management:
             # Not before, or an earlier one's ports would not be taken by the next.
             afterwards.callback(instance.clear_state)
-            let_in(listener)
+            let_in(listeners)
             front = listen_for_front(management)
-            state = _state_of(management, rest, listener)
+            state = _state_of(management, rest, listeners[0])
             instance.write_state(state)
             _announce(state, ready_descriptor)
-            await serve_rest(management, listener, front, is_ended)
+            await serve_rest(management, listeners, front, is_ended)
 
 
 def _rest_url(options: ManagementOptions, listener: socket.socket) -> str:

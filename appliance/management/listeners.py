@@ -59,12 +59,12 @@ from protos.wsc.v1.queue_pb2_grpc import add_QueueServicer_to_server
 from protos.wsc.v1.runs_pb2_grpc import add_RunsServicer_to_server
 
 
-def open_one_port(where: ListenOptions) -> socket.socket:
+def open_one_port(where: ListenOptions) -> list[socket.socket]:
     """Bind the clients' port without accepting connections yet."""
     return listen(where.bind_host, where.port, option="--port")
 
 
-def lead_on(listener: socket.socket, services: Services, *, has_rest: bool) -> SniProxy:
+def lead_on(listeners: Sequence[socket.socket], services: Services, *, has_rest: bool) -> SniProxy:
     """Lead clients' one port to management, to REST and to coordinators."""
     backends = Backends(
         management=CallQueues(queue_sockets(services.options.runtime_root)).address_of,
@@ -73,7 +73,7 @@ def lead_on(listener: socket.socket, services: Services, *, has_rest: bool) -> S
     )
     key = ensure_proxy_key(services.state.database)
     proxies = TrustedProxies(key=key, networks=services.trusted_proxies)
-    front = SniProxy([listener], backends, services.accepted, proxies=proxies)
+    front = SniProxy(listeners, backends, services.accepted, proxies=proxies)
     front.start()
     return front
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -136,9 +136,10 @@ class _Start:
         self.stack.push_async_callback(asyncio.to_thread, self.closers.close)
         foundation = lay_foundation(options, clock, self.closers)
         foundation.watch.bind(asyncio.get_running_loop())
-        listener = open_one_port(options.listen)
-        self.closers.callback(listener.close)
-        port = listener.getsockname()[1]
+        listeners = open_one_port(options.listen)
+        for each in listeners:
+            self.closers.callback(each.close)
+        port = listeners[0].getsockname()[1]
         inner = self._open_inner_listener(foundation)
         pods = self.open_pods(foundation, self.candidacy, self.closers)
         one_port = _public(options, port) if foundation.tls else ""
@@ -149,7 +150,7 @@ class _Start:
         services = wired.services
         join_address = await self._let_nodes_join(foundation, pods)
         self._begin(wired, pods)
-        await self._serve(foundation, services, pods, listener)
+        await self._serve(foundation, services, pods, listeners)
         management = Management(
             services=services,
             address=_public(options, port),
@@ -228,9 +229,13 @@ class _Start:
             )
 
     async def _serve(
-        self, foundation: Foundation, services: Services, pods: PodSide, listener: socket.socket
+        self,
+        foundation: Foundation,
+        services: Services,
+        pods: PodSide,
+        listeners: Sequence[socket.socket],
     ) -> None:
-        """Serve clients, at a listener, and pods."""
+        """Serve clients, at listeners, and pods."""
         presence = Presence(services.clock, services.options.queue.lease_seconds)
         threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
         self.closers.callback(threads.shutdown, wait=False)
@@ -242,10 +247,10 @@ class _Start:
         self.stack.push_async_callback(inner.stop, grace=0.5)
         if foundation.tls is None:
             # In this event loop: another thread would wait for Python's lock at every call.
-            await forwarder.serve([listener])
+            await forwarder.serve(listeners)
             self.stack.callback(forwarder.refuse)
         else:
-            front = lead_on(listener, services, has_rest=self.rest.is_served)
+            front = lead_on(listeners, services, has_rest=self.rest.is_served)
             self.stack.push_async_callback(asyncio.to_thread, front.close)
 
     def _end_jobs(self, reconciler: Reconciler, *, is_ours: bool) -> None:

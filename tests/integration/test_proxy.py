@@ -99,9 +99,9 @@ class Management(Echo):
         path = str(directory / "clients.sock")
         backends = Backends(management=lambda _: path, rest=path, find_coordinator=lambda _: None)
         outer = listen("127.0.0.1", 0, option="--port")
-        self.address = "{}:{}".format(*outer.getsockname())
+        self.address = "{}:{}".format(*outer[0].getsockname())
         proxies = TrustedProxies(key=ensure_proxy_key(database))
-        self.front = SniProxy([outer], backends, self.connections, proxies=proxies)
+        self.front = SniProxy(outer, backends, self.connections, proxies=proxies)
         self.front.start()
 
     def says(self, raw: socket.socket) -> str:

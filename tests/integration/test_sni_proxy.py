@@ -85,7 +85,7 @@ def files(tmp_path: Path) -> Certificates:
 def port(files: Certificates) -> Iterator[int]:
     servers = {name: Answering(name, files) for name in ("management", "rest", "coordinator")}
     host, coordinator_port = servers["coordinator"].address
-    listener = listen("127.0.0.1", 0, option="--port")
+    listeners = listen("127.0.0.1", 0, option="--port")
     backends = Backends(
         management=lambda _: servers["management"].address,
         rest=servers["rest"].address,
@@ -97,9 +97,9 @@ def port(files: Certificates) -> Iterator[int]:
             else None
         ),
     )
-    front = SniProxy([listener], backends, see=partial(accepted, find=as_of_another_process))
+    front = SniProxy(listeners, backends, see=partial(accepted, find=as_of_another_process))
     front.start()
-    yield listener.getsockname()[1]
+    yield listeners[0].getsockname()[1]
     front.close()
     for server in servers.values():
         server.close()

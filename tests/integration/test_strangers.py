@@ -63,7 +63,36 @@ def test_without_tokens_an_appliance_of_root_serves_root_alone(tmp_path):
         assert own.pop("rest") == [200, 200]
         assert own.pop("forged") == [200, 200, 200]
         assert set(own.values()) == {"OK"}, own
+        check_other_addresses(appliance, ingress)
         check_flood_of_coordinator(ingress)
+
+
+LISTEN = """
+import os, socket, sys
+os.setgid({uid}); os.setuid({uid})
+for port in sys.argv[1:]:
+    for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"),
+                         (socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+        own = socket.socket(family)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        try:
+            own.bind((host, int(port)))
+            own.listen()
+            print(host, port)
+        except OSError as error:
+            pass
+"""
+
+
+def check_other_addresses(appliance, ingress) -> None:
+    """A stranger listens at no address that `localhost` stands for at a port that clients call."""
+    urls = (f"//{appliance.state.address}", appliance.state.rest_url, f"//{ingress.service_url}")
+    parts = [urlsplit(url) for url in urls]
+    assert {part.hostname for part in parts} == {"localhost"}
+    command = [sys.executable, "-c", LISTEN.format(uid=NOBODY), *(str(p.port) for p in parts)]
+    found = subprocess.run(command, cwd="/", capture_output=True, text=True, check=True)
+    assert found.stdout == ""
 
 
 def check_flood_of_coordinator(ingress) -> None:

@@ -30,6 +30,7 @@ from appliance.management.front.proxy_preface import (
     write_preface,
 )
 from appliance.wire.connections.accepted import Accepted, AcceptedConnections, accepted
+from appliance.wire.connections.client_ports import PortTakenError, bind_for_clients
 from appliance.wire.connections.forwarder import Address, Destination, Forwarder, RefusedError
 from appliance.wire.connections.front_thread import FrontThread
 
@@ -176,8 +177,8 @@ def _admits(found: CoordinatorAddress, hello: ClientHello, connection: Accepted)
     return is_known and connection.may_reach(found.owner_uid)
 
 
-def listen(host: str, port: int, *, option: str) -> socket.socket:
-    """Return a socket bound for clients.
+def listen(host: str, port: int, *, option: str) -> list[socket.socket]:
+    """Return sockets bound for clients, all at one port; see `client_ports`.
 
     Args:
         host: Address to bind to.
@@ -187,14 +188,11 @@ def listen(host: str, port: int, *, option: str) -> socket.socket:
     Raises:
         ClusterError: The port is taken.
     """
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
+        return bind_for_clients(host, port)
+    except PortTakenError as error:
+        also = "" if error.host == host else f", which is localhost as {host} is,"
         raise ClusterError(
-            f"Port {port} at {host} cannot be used: {error.strerror}.",
+            f"Port {port} at {error.host}{also} cannot be used: {error.strerror}.",
             hint=f"Choose another one with {option}.",
         ) from error
-    return listener

@@ -8,13 +8,14 @@ The ports are tried before anything of the appliance is touched: a start that ca
 not affect the pods of running jobs.
 """
 
-import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError
+from appliance.wire.connections.client_ports import bind_for_clients
 
 _AGAIN_SECONDS = 0.1
 FREE_SECONDS = 10.0
@@ -104,11 +105,10 @@ def _reason(host: str, number: int, clock: Clock, *, seconds: float) -> str:
 
 
 def _try(host: str, number: int) -> str:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with ExitStack() as probes:
         try:
-            probe.bind((host, number))
-            probe.listen()
+            for probe in bind_for_clients(host, number):
+                probes.enter_context(probe).listen()
         except OSError as error:
             return error.strerror or str(error)
     return ""

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from appliance.wire.connections.accepted import Accepted, AcceptedConnections, accepted
+from appliance.wire.connections.client_ports import bind_for_clients
 from appliance.wire.connections.forwarder import Destination, Forwarder, RefusedError
 from appliance.wire.connections.front_thread import FrontThread
 
@@ -48,9 +49,7 @@ def open_front(
         is_encrypted: Whether the server speaks TLS, so that no sentence of ours could be read.
         see: Finds out whose a connection is.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    is_everywhere = host == "::" and socket.has_dualstack_ipv6()
-    listener = socket.create_server((host, 0), family=family, dualstack_ipv6=is_everywhere)
+    listeners = bind_for_clients(host, 0)
 
     def choose(head: bytes, origin: Accepted) -> Coroutine[None, None, Destination] | None:
         if origin.may_reach(owner_uid):
@@ -60,8 +59,8 @@ def open_front(
         raise RefusedError(b"" if is_encrypted else _ANSWER)
 
     forwarder = Forwarder(choose, AcceptedConnections(), see)
-    front = FrontThread(forwarder, [listener], name="client-front")
-    return front, int(listener.getsockname()[1])
+    front = FrontThread(forwarder, listeners, name="client-front")
+    return front, int(listeners[0].getsockname()[1])
 
 
 async def _to(behind: Path) -> Destination:
