@@ -18,6 +18,7 @@ from appliance.management.background.notification_channels import NotifyOptions,
 from appliance.management.changes.watch import JobWatch
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.pods.coordinators import CoordinatorAddresses
+from appliance.management.pods.held_ports import HeldPorts
 from appliance.management.pods.inner_listener import JobKeys
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.databases import open_own_database
@@ -43,6 +44,7 @@ class Foundation:
         watch: Where waiters hear of changes.
         mailbox: Where the reconciler is told what has happened.
         addresses: Where coordinators on other nodes are.
+        ports: Keeps the ports of those on this one from others.
     """
 
     options: ManagementOptions
@@ -57,6 +59,7 @@ class Foundation:
     watch: JobWatch
     mailbox: Mailbox
     addresses: CoordinatorAddresses
+    ports: HeldPorts
 
     @property
     def inner_address(self) -> str:
@@ -81,6 +84,8 @@ def lay_foundation(options: ManagementOptions, clock: Clock, closers: ExitStack)
     database.claim()
     secret = ensure_key(data_dir, STREAMS)
     notify = options.telling.notify
+    ports = HeldPorts(clock, is_needed=not options.trust.has_tls)
+    closers.callback(ports.close)
     return Foundation(
         options=options,
         clock=clock,
@@ -101,6 +106,7 @@ def lay_foundation(options: ManagementOptions, clock: Clock, closers: ExitStack)
         watch=JobWatch(),
         mailbox=Mailbox(),
         addresses=CoordinatorAddresses(data_dir / "jobs"),
+        ports=ports,
     )
 
 

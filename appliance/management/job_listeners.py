@@ -7,6 +7,7 @@ from appliance.core.ids import JobId
 from appliance.management.jobs.driver_restarts import DriverRestarts
 from appliance.management.kubernetes.namespaced_jobs import NamespacedJobs
 from appliance.management.logs.job_traces import JobTraces
+from appliance.management.pods.held_ports import HeldPorts
 from appliance.management.reconciler import job_machine as machine
 
 
@@ -17,11 +18,13 @@ class JobListeners:
     Attributes:
         restarts: Decides whether scripts of drivers begin again.
         traces: Traces jobs that have ended.
+        ports: Keeps the ports of coordinators for a while.
         wsjobs: Jobs as objects of a Kubernetes cluster; None where pods do not run there.
     """
 
     restarts: DriverRestarts
     traces: JobTraces
+    ports: HeldPorts
     wsjobs: NamespacedJobs | None
 
     def held_from_start(self, job: JobRecord) -> str:
@@ -43,3 +46,4 @@ class JobListeners:
     def job_ended(self, job: JobId) -> None:
         """Take note, without waiting, that a job has ended, once that is committed."""
         self.traces.job_ended(job)
+        self.ports.job_ended(job)

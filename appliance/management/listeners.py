@@ -178,7 +178,13 @@ async def serve_pods(
     servicer = joined(
         ManagementServicer,  # type: ignore[type-abstract]  # in its stubs alone
         JobReports(services.jobs, services.watch, services.clock, presence, key_of=key_of),
-        PodPlaces(services.jobs, foundation.addresses, may_start=may_start, key_of=key_of),
+        PodPlaces(
+            services.jobs,
+            foundation.addresses,
+            foundation.ports,
+            may_start=may_start,
+            key_of=key_of,
+        ),
     )
     add_ManagementServicer_to_server(servicer, inner)
     add_DriverControlServicer_to_server(DriverControlServicer(services.driver_restarts), inner)

@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from appliance.core.clock import Clock
+from appliance.core.cluster.jobs import Phase
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.changes.feed import Topic
 from appliance.management.foundation import Foundation, lay_foundation
 from appliance.management.front.client_config import write_client_config
@@ -24,6 +26,7 @@ from appliance.management.listeners import (
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.settings_by_group import LOOPBACK
 from appliance.management.pod_side import OpenPodSide, PodSide, open_pod_side
+from appliance.management.pods.held_ports import HeldPorts
 from appliance.management.pods.inner_listener import open_inner_listener
 from appliance.management.reconciler.reconciler import Reconciler
 from appliance.management.rpc.client.lease_beats import Presence
@@ -149,7 +152,7 @@ class _Start:
         wired = self._wire(foundation, pods, addresses)
         services = wired.services
         join_address = await self._let_nodes_join(foundation, pods)
-        self._begin(wired, pods)
+        self._begin(wired, pods, foundation.ports)
         await self._serve(foundation, services, pods, listeners)
         management = Management(
             services=services,
@@ -208,10 +211,12 @@ class _Start:
         await asyncio.to_thread(pods.nodes.resume, foundation.state)
         return address
 
-    def _begin(self, wired: Wired, pods: PodSide) -> None:
+    def _begin(self, wired: Wired, pods: PodSide, ports: HeldPorts) -> None:
         """Begin to move jobs; from the first cycle on none is started where there is no space."""
         services = wired.services
         wired.storage_watch.start()
+        running = JobFilter(phases=tuple(phase for phase in Phase if phase.holds_resources))
+        ports.recall(services.state.jobs.list(running))
         wired.reconciler.start()
         wired.coordinator_watch.start()
         wired.background.start()

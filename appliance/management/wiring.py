@@ -122,6 +122,7 @@ def wire(foundation: Foundation, pods: PodSide, addresses: PublicAddresses) -> W
         listener=JobListeners(
             restarts=services.driver_restarts,
             traces=background.job_traces,
+            ports=foundation.ports,
             wsjobs=pods.kubernetes.jobs if pods.kubernetes is not None else None,
         ),
         requeues_disrupted=pods.requeues_disrupted,

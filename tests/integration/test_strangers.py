@@ -8,6 +8,7 @@ import sys
 from urllib.parse import urlsplit
 
 import grpc
+import psutil
 import pytest
 
 from appliance.core.ids import AUTHORITY_SUFFIX
@@ -16,7 +17,8 @@ from protos.appliance import appliance_service_pb2_grpc, ws_common_pb2
 from protos.cluster import cluster_pb2 as pb
 from protos.cluster import cluster_pb2_grpc
 from tests.support.appliance import ROOT
-from tests.support.appliance_process import REAL_COORDINATOR, running_appliance
+from tests.support.appliance_process import REAL_COORDINATOR, running_appliance, wait_for
+from tests.support.processes import directory_of, name_of
 from tests.support.rest import mint
 
 SECONDS = 120
@@ -65,6 +67,7 @@ def test_without_tokens_an_appliance_of_root_serves_root_alone(tmp_path):
         assert set(own.values()) == {"OK"}, own
         check_other_addresses(appliance, ingress)
         check_flood_of_coordinator(ingress)
+        check_port_after_death(appliance, job, ingress)
 
 
 LISTEN = """
@@ -90,9 +93,25 @@ def check_other_addresses(appliance, ingress) -> None:
     urls = (f"//{appliance.state.address}", appliance.state.rest_url, f"//{ingress.service_url}")
     parts = [urlsplit(url) for url in urls]
     assert {part.hostname for part in parts} == {"localhost"}
-    command = [sys.executable, "-c", LISTEN.format(uid=NOBODY), *(str(p.port) for p in parts)]
-    found = subprocess.run(command, cwd="/", capture_output=True, text=True, check=True)
-    assert found.stdout == ""
+    assert listened(*(part.port for part in parts)) == ""
+
+
+def listened(*ports: int | None) -> str:
+    """Return where a stranger can listen, of some ports."""
+    command = [sys.executable, "-c", LISTEN.format(uid=NOBODY), *map(str, ports)]
+    return subprocess.run(command, cwd="/", capture_output=True, text=True, check=True).stdout
+
+
+def check_port_after_death(appliance, job: str, ingress) -> None:
+    """A stranger cannot take the port of a coordinator that has been killed."""
+    (coordinator,) = [
+        process
+        for process in psutil.process_iter()
+        if name_of(process) == "wsc-coordinator" and job in directory_of(process)
+    ]
+    coordinator.kill()
+    wait_for(lambda: appliance.status(job).status == pb.JOB_STATUS_FAILED)
+    assert listened(urlsplit(f"//{ingress.service_url}").port) == ""
 
 
 def check_flood_of_coordinator(ingress) -> None:

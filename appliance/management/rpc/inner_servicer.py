@@ -16,6 +16,7 @@ from appliance.core.pods.pod_spec import JOB_KEY_METADATA
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.job_service import JobService
 from appliance.management.pods.coordinators import CoordinatorAddresses
+from appliance.management.pods.held_ports import HeldPorts
 from appliance.management.rpc.call_context import Context
 from appliance.management.rpc.client.lease_beats import Presence
 from appliance.storage.queue.series import MAX_NAME
@@ -35,6 +36,7 @@ class PodPlaces:
     Args:
         jobs: Told of coordinators that listen.
         addresses: Where coordinators of other nodes are.
+        ports: Keeps the ports of those of this node from others.
         may_start: Whether the pods of a job may run, where they are placed before they run.
         key_of: See `KeyOf`.
     """
@@ -43,11 +45,12 @@ class PodPlaces:
         self,
         jobs: JobService,
         addresses: CoordinatorAddresses,
+        ports: HeldPorts,
         *,
         may_start: Callable[[JobId], bool],
         key_of: KeyOf,
     ) -> None:
-        self._jobs, self._addresses = jobs, addresses
+        self._jobs, self._addresses, self._ports = jobs, addresses, ports
         self._may_start = may_start
         self._key_of = key_of
 
@@ -57,12 +60,23 @@ class PodPlaces:
         """Record that the coordinator listens: the job's ingress is open."""
         job, address = JobId(request.job), request.service_address
         _check_key(self._key_of, job, context)
-        if not request.control_address.startswith("unix:"):
+        is_here = request.control_address.startswith("unix:")
+        if not is_here:
             await asyncio.to_thread(self._note_far, job, request.control_address)
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         await self._jobs.look(self._jobs.coordinator_registered, job, address, committed)
         await committed
+        if is_here:
+            await self._hold_port(job)
         return pb.RegisterCoordinatorReply()
+
+    async def _hold_port(self, job: JobId) -> None:
+        record = await self._jobs.look(self._jobs.find, job)
+        if record is not None:
+            self._ports.hold(record)
+            record = await self._jobs.look(self._jobs.find, job)
+        if record is None or record.phase.is_terminal:  # before it was held, or since
+            self._ports.job_ended(job)
 
     def FindCoordinator(
         self, request: pb.FindCoordinatorRequest, context: Context

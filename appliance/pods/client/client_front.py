@@ -49,7 +49,7 @@ def open_front(
         is_encrypted: Whether the server speaks TLS, so that no sentence of ours could be read.
         see: Finds out whose a connection is.
     """
-    listeners = bind_for_clients(host, 0)
+    listeners = bind_for_clients(host, 0, is_shared=True)
 
     def choose(head: bytes, origin: Accepted) -> Coroutine[None, None, Destination] | None:
         if origin.may_reach(owner_uid):

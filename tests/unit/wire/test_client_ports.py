@@ -69,11 +69,11 @@ def test_a_port_that_somebody_has_at_the_other_address_is_not_taken_at_ours(host
 def test_of_any_port_one_is_found_that_is_free_at_both(monkeypatch: pytest.MonkeyPatch) -> None:
     bind, tried = client_ports._bound, []
 
-    def taken_at_first(host: str, port: int) -> socket.socket:
+    def taken_at_first(host: str, port: int, **options: bool) -> socket.socket:
         tried.append(host)
         if host == "::1" and tried.count("::1") < 3:
             raise PortTakenError(host, OSError(errno.EADDRINUSE, "taken"))
-        return bind(host, port)
+        return bind(host, port, **options)
 
     monkeypatch.setattr(client_ports, "_bound", taken_at_first)
     for each in bind_for_clients("127.0.0.1", 0):
@@ -84,10 +84,10 @@ def test_of_any_port_one_is_found_that_is_free_at_both(monkeypatch: pytest.Monke
 def test_a_machine_without_ipv6_has_one_address(monkeypatch: pytest.MonkeyPatch) -> None:
     bind = client_ports._bound
 
-    def none_of_six(host: str, port: int) -> socket.socket:
+    def none_of_six(host: str, port: int, **options: bool) -> socket.socket:
         if ":" in host:
             raise PortTakenError(host, OSError(errno.EADDRNOTAVAIL, "not here"))
-        return bind(host, port)
+        return bind(host, port, **options)
 
     monkeypatch.setattr(client_ports, "_bound", none_of_six)
     (only,) = bind_for_clients("127.0.0.1", 0)
