@@ -112,7 +112,9 @@ def serve_client(
     add(by_name(server))
     behind = spec.runtime_dir / "client.sock"
     is_encrypted = listen_behind_front(server, behind, tls_cert=tls_cert, tls_key=tls_key)
-    front, port = open_front(host, behind, owner_uid=owner_uid, is_encrypted=is_encrypted)
+    front, port = open_front(
+        host, behind, owner_uid=owner_uid, authority=check.authority, is_encrypted=is_encrypted
+    )
     server.start()
     front.start()
     return ClientServer(port=port, _server=server, _front=front)

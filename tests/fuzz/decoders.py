@@ -33,7 +33,6 @@ from appliance.csl.program.serialised import decode as decode_program
 from appliance.csl.program.serialised import encode as encode_program
 from appliance.management.background.notification_channels import read_notify_options
 from appliance.management.cluster.cluster_file import parse_cluster
-from appliance.management.front.client_hello import NoHelloError, parse_client_hello
 from appliance.management.front.proxy_preface import (
     NoPrefaceError,
     read_preface,
@@ -45,6 +44,7 @@ from appliance.streams.network import tcp_frames as frames
 from appliance.streams.network.introduction import Challenge
 from appliance.wafer.hardware import parse_machine
 from appliance.wire.caller import caller
+from appliance.wire.connections.client_hello import NoHelloError, parse_client_hello
 from appliance.wire.requests.run_requests import run_schedule
 from appliance.wire.requests.submissions import compile_submission, execute_submission
 from appliance.wire.tensor_chunks import parse_chunk

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import ClusterError
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId, Role
-from appliance.management.front.client_hello import ClientHello, NoHelloError, parse_client_hello
 from appliance.management.front.proxy_preface import (
     NoPrefaceError,
     Preface,
@@ -30,6 +29,7 @@ from appliance.management.front.proxy_preface import (
     write_preface,
 )
 from appliance.wire.connections.accepted import Accepted, AcceptedConnections, accepted
+from appliance.wire.connections.client_hello import ClientHello, NoHelloError, parse_client_hello
 from appliance.wire.connections.client_ports import PortTakenError, bind_for_clients
 from appliance.wire.connections.forwarder import Address, Destination, Forwarder, RefusedError
 from appliance.wire.connections.front_thread import FrontThread

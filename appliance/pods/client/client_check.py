@@ -54,7 +54,8 @@ class ClientCheck(grpc.ServerInterceptor):
     """
 
     def __init__(self, authority: str, most_bytes: Mapping[str, int]) -> None:
-        self._authority, self._most_bytes = authority.encode(), most_bytes
+        self.authority, self._most_bytes = authority, most_bytes
+        self._authority = authority.encode()
         # gRPC has one limit for all methods: each message may turn out as long as the longest.
         self._small = MessageRoom(num_read=2, held_bytes=_HELD_BYTES)
         self._large = MessageRoom(num_read=1, held_bytes=_HELD_BYTES)

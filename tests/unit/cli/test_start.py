@@ -32,7 +32,6 @@ def test_a_proxy_loads_nothing_of_management_but_its_front():
     assert ours == [
         "appliance.management",
         "appliance.management.front",
-        "appliance.management.front.client_hello",
         "appliance.management.front.proxy_preface",
         "appliance.management.front.sni_proxy",
     ]

@@ -1,6 +1,7 @@
 """What may not come to a job's server is cut before gRPC learns of it, and told why."""
 
 import socket
+import ssl
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from appliance.pods.client.client_front import REFUSAL, open_front
 from appliance.wire.connections.accepted import Accepted
 
 OWNER, STRANGER = 1000, 65534
+AUTHORITY = "Wsjob-a-coordinator-0-SECRET.cluster-server"
 SECONDS = 60
 
 
@@ -40,6 +42,7 @@ class Pod:
             "127.0.0.1",
             directory / "client.sock",
             owner_uid=OWNER,
+            authority=AUTHORITY,
             is_encrypted=is_encrypted,
             see=lambda _: Accepted(host="127.0.0.1", uid=self.uid, is_local=self.is_local),
         )
@@ -98,12 +101,73 @@ def test_with_tls_he_gets_the_end_of_the_connection(tmp_path):
             assert connection.recv(1) == b""
 
 
+def hello(name: str | None) -> bytes:
+    """Return how a TLS client begins that calls a name."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    outgoing = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname=name)
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        hello("wsjob-a-coordinator-0-guess.cluster-server"),
+        hello("wsjob-a-coordinator-0-secret.cluster-server.more"),
+        hello(None),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+    ids=["another", "longer", "no name", "no TLS"],
+)
+@pytest.mark.parametrize("is_local", [True, False])
+def test_with_tls_nobody_gets_to_grpc_who_does_not_name_the_authority(tmp_path, sent, is_local):
+    with Pod(tmp_path, is_encrypted=True) as pod:
+        pod.uid, pod.is_local = (OWNER if is_local else None), is_local
+        with socket.create_connection(("127.0.0.1", pod.port), SECONDS) as connection:
+            connection.sendall(sent)
+            assert connection.recv(1) == b""
+
+
+def test_with_tls_who_names_the_authority_is_let_in_however_it_comes(tmp_path):
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(tmp_path / "client.sock"))
+    listening.listen()
+    front, port = open_front(
+        "127.0.0.1",
+        tmp_path / "client.sock",
+        owner_uid=OWNER,
+        authority=AUTHORITY,
+        is_encrypted=True,
+        see=lambda _: Accepted(host="192.0.2.1", is_local=False),
+    )
+    front.start()
+    whole = hello(AUTHORITY.lower())
+    with listening, socket.create_connection(("127.0.0.1", port), SECONDS) as connection:
+        for part in (whole[:1], whole[1:50], whole[50:]):
+            connection.sendall(part)
+        inner, _ = listening.accept()
+        with inner:
+            inner.settimeout(SECONDS)
+            got = b""
+            while len(got) < len(whole):
+                got += inner.recv(len(whole))
+            assert got == whole
+    front.close()
+
+
 def test_the_user_of_the_pod_may_come_from_the_pod_itself(tmp_path):
     server = grpc.server(ThreadPoolExecutor(1))
     server.add_generic_rpc_handlers((Counted(),))
     server.add_insecure_port(f"unix:{tmp_path}/client.sock")
     front, port = open_front(
-        "127.0.0.1", tmp_path / "client.sock", owner_uid=-1, is_encrypted=False
+        "127.0.0.1",
+        tmp_path / "client.sock",
+        owner_uid=-1,
+        authority=AUTHORITY,
+        is_encrypted=False,
     )
     server.start()
     front.start()

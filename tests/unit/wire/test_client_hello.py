@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.management.front.client_hello import (
+from appliance.wire.connections.client_hello import (
     MAX_HELLO_BYTES,
     ClientHello,
     NoHelloError,
