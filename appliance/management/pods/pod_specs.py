@@ -1,7 +1,7 @@
 """Which pods a job consists of, and the options of each."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,7 @@ def plan_pods(
     *,
     driver: str = "",
     trace: str = "",
+    known: "KnownOptions | None" = None,
 ) -> tuple[PodSpec, ...]:
     """Return the pods of a job, coordinator first.
 
@@ -100,14 +101,16 @@ def plan_pods(
         nodes: Node of each pod by member name; empty if there is only one.
         driver: What a driver runs, as JSON; empty for other jobs.
         trace: The job's place in a trace; empty for a job that is not traced.
+        known: Options of alike jobs' pods in the same environment.
     """
+    known = known or KnownOptions()
     members = [
         (role, index, nodes.get(member_name(role, index), "") if nodes else "")
         for role, index in _members(job)
     ]
     pod_nodes = _pod_nodes(job, pod_environment, nodes)
     work_dir = Path(job.work_dir)
-    shares = _shares(members, pod_environment)
+    shares = known.shares(tuple(members), pod_environment)
     common = _Common(
         job=job,
         pod_environment=pod_environment,
@@ -117,7 +120,7 @@ def plan_pods(
         keep_weight_bytes=_keep_weight_bytes(job, pod_environment, pod_nodes),
         driver=driver,
     )
-    options_of = {alike: _options(alike[0], common, share) for alike, share in shares.items()}
+    options_of = {alike: known.options(alike[0], common, share) for alike, share in shares.items()}
     return tuple(
         PodSpec(
             job=job.id,
@@ -249,6 +252,52 @@ class _Share:
 
     num_threads: int
     num_alike: int
+
+
+_Members = tuple[tuple[Role, int, str], ...]
+_Shares = Mapping[tuple[Role, str], _Share]
+
+_ALIKE = (Role.WEIGHT, Role.BROADCASTREDUCE, Role.CHIEF, Role.ACTIVATION)
+"""Roles whose options say nothing of one job alone, as all do that serve clients or read files."""
+
+_NUM_KNOWN = 256
+
+
+class KnownOptions:
+    """What was made for earlier jobs, in one environment; of a busy queue most jobs are alike."""
+
+    def __init__(self) -> None:
+        self._shares: dict[_Members, _Shares] = {}
+        self._options: dict[tuple[Hashable, ...], PodOptions] = {}
+
+    def shares(self, members: _Members, pod_environment: PodEnvironment) -> _Shares:
+        """Return the shares of the pods of a job."""
+        found = self._shares.get(members)
+        if found is None:
+            _make_room(self._shares)
+            found = self._shares[members] = _shares(members, pod_environment)
+        return found
+
+    def options(self, role: Role, common: _Common, share: _Share) -> PodOptions:
+        """Return the options of the pods of a role."""
+        job, given = common.job, common.options
+        if role not in _ALIKE or job.type.is_sdk or given["stream_key"]:
+            return _options(role, common, share)
+        key = (
+            *(role, share, job.type, job.user.uid, job.user.gid, given["otlp"]),
+            *(job.requirements.pods, job.requirements.planned_memory),
+            *(common.streams, common.keep_weight_bytes),
+        )
+        found = self._options.get(key)
+        if found is None:
+            _make_room(self._options)
+            found = self._options[key] = _options(role, common, share)
+        return found
+
+
+def _make_room(known: dict[Any, Any]) -> None:
+    if len(known) >= _NUM_KNOWN:
+        known.clear()
 
 
 def _options(role: Role, common: _Common, share: _Share) -> PodOptions:

@@ -9,12 +9,13 @@ import pytest
 from appliance.cluster.node_cores import NodeCores
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord, User
-from appliance.core.cluster.requirements import Requirements
+from appliance.core.cluster.requirements import PodDemand, Requirements
+from appliance.core.cluster.systems import POD_KINDS
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
 from appliance.core.pods.pod_options import Device
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.options.settings_by_group import RunOptions
-from appliance.management.pods.pod_specs import PodEnvironment, plan_pods
+from appliance.management.pods.pod_specs import KnownOptions, PodEnvironment, plan_pods
 from tests.support.clock import FakeClock
 from workers.csx.role import threads_of
 
@@ -212,3 +213,44 @@ def test_systems_keep_weights_as_soon_as_one_of_them_gets_them_over_the_network(
 def test_a_compile_counts_kept_weights_where_its_job_may_be_on_several_nodes():
     assert kept(record(JobType.COMPILE)) == 0
     assert kept(record(JobType.COMPILE), nodes={"coordinator-0": "a"}) == 1 << 29
+
+
+OTHERS = {
+    "another user": {"user": User(uid=1001, gid=100, name="bob")},
+    "another group": {"user": User(uid=1000, gid=101, name="ada")},
+    "other memory": {
+        "requirements": Requirements(
+            pods=tuple(
+                PodDemand(role=role, count=1, memory_bytes=7 << 30, num_cores=1)
+                for role in POD_KINDS.values()
+            ),
+            planned_memory=((Role.WEIGHT, 5), (Role.CHIEF, 6)),
+        )
+    },
+    "more systems": {"num_systems": 4},
+    "other type": {"type": JobType.SDK_EXECUTE},
+    "another job": {"id": JobId("wsjob-another"), "work_dir": "/data/jobs/wsjob-another"},
+}
+
+
+@pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("more", [{}, {"trace": "00-1-2-01"}], ids=["", "traced"])
+def test_options_of_earlier_jobs_are_only_those_of_alike_pods(changes, more):
+    known, around = KnownOptions(), replace(POD_ENVIRONMENT, otlp="http://here", num_cores=16)
+    first = record(JobType.EXECUTE, num_systems=2, workers=2)
+    second = replace(first, **changes)
+    plan_pods(first, Path("/r"), around, known=known)
+    for job, traced in ((second, more), (first, {}), (first, more)):
+        pods = plan_pods(job, Path("/r"), around, known=known, **traced)
+        assert pods == plan_pods(job, Path("/r"), around, **traced)
+
+
+def test_options_of_jobs_on_several_nodes_have_keys_of_their_own():
+    known, runs = KnownOptions(), replace(POD_ENVIRONMENT.runs, streams="network")
+    around = replace(POD_ENVIRONMENT, runs=runs, stream_secret=b"s" * 32)
+    first = record(JobType.EXECUTE, num_systems=1, workers=1)
+    plan_pods(first, Path("/r"), around, known=known)
+    second = replace(first, id=JobId("wsjob-another"))
+    assert plan_pods(second, Path("/r"), around, known=known) == plan_pods(
+        second, Path("/r"), around
+    )
