@@ -288,7 +288,7 @@ def _label_changes(request: pb.PatchRequest) -> Mapping[str, str | None]:
             return {key: value or None for key, value in labels.items()}
         labels = json.loads(request.body)["meta"]["labels"]
         return {str(key): None if value is None else str(value) for key, value in labels.items()}
-    except (DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (DecodeError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             "The body of the patch is not understood.",
             hint='Send {"meta": {"labels": {"key": "value", "old": null}}}.',

@@ -52,6 +52,23 @@ def test_half_of_a_character_is_refused_before_anybody_reads_it(rest, body):
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 20_000 + b"]" * 20_000,
+        b'{"user":' * 9_000 + b"1" + b"}" * 9_000,
+        b'{"user": "ada", "days": NaN}',
+        b'{"user": "ada", "days": Infinity}',
+        b'{"user": "ada", "days": ' + b"9" * 5000 + b"}",
+    ],
+    ids=["deep lists", "deep objects", "NaN", "infinity", "digits"],
+)
+def test_json_of_any_form_is_refused_and_breaks_nothing(tmp_path, body):
+    rest = Rest(described_app(tmp_path, needs_token=False))
+    answer = rest("POST", "/api/v1/tokens", content=body, headers=JSON)
+    assert answer.status_code in (400, 413, 422), answer.text
+
+
+@pytest.mark.parametrize(
     "origin", ["http://[", "http://]", "http://[::1", "http://[here]", "http://", "[", "", "null"]
 )
 def test_what_is_no_origin_is_no_origin_of_ours(rest, origin):
