@@ -15,7 +15,7 @@ from appliance.csl.program import (
     Store,
 )
 from appliance.csl.program.operands import Operand
-from appliance.fabric.optimising.registers import written
+from appliance.fabric.optimising.registers import reads, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +42,31 @@ def with_elements(function: Function) -> Function:
 
 def _accesses(function: Function, block: Block) -> list[Instruction]:
     known: dict[int, Instruction] = {}
+    readers: dict[int, set[int]] = {}  # By register: what was computed from it.
     result = []
     for item in block.instructions:
         result.append(_access(function, item, known))
         dest = written(item)
         if dest is not None:
-            _forget(known, dest)
-            if isinstance(item, Binary | Convert) and dest not in _inputs(item):
-                known[dest] = item
+            for each in (dest, *readers.pop(dest, ())):
+                known.pop(each, None)
+            if isinstance(item, Binary | Convert):
+                _know(item, dest, known, readers)
     return result
 
 
-def _inputs(item: Instruction) -> set[int]:
-    operands = (getattr(item, name, None) for name in ("a", "b", "source"))
-    return {each.index for each in operands if isinstance(each, Register)}
-
-
-def _forget(known: dict[int, Instruction], register: int) -> None:
-    known.pop(register, None)
-    for dest in [dest for dest, item in known.items() if register in _inputs(item)]:
-        _forget(known, dest)
+def _know(
+    item: Binary | Convert,
+    dest: int,
+    known: dict[int, Instruction],
+    readers: dict[int, set[int]],
+) -> None:
+    """Note what a register was computed from, unless that is gone with the write."""
+    inputs = set(reads(item))
+    if dest not in inputs:
+        known[dest] = item
+        for each in inputs:
+            readers.setdefault(each, set()).add(dest)
 
 
 def _access(function: Function, item: Instruction, known: dict[int, Instruction]) -> Instruction:
