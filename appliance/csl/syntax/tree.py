@@ -426,3 +426,8 @@ def has_call(node: Node, name: str) -> bool:
     if isinstance(node, BuiltinCall) and node.name == name:
         return True
     return any(has_call(child, name) for child in children(node))
+
+
+def has_function_call(node: Node) -> bool:
+    """Say whether a call of a function lies in a node."""
+    return isinstance(node, Call) or any(has_function_call(child) for child in children(node))

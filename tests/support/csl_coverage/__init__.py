@@ -4,23 +4,35 @@ from tests.support.csl_coverage import (
     builtins,
     copies,
     fifos,
+    functions,
+    kernels,
     libraries,
+    machine,
+    pairs,
     programs,
     routes,
+    syntax,
     types,
+    values,
     vectors,
 )
 from tests.support.csl_coverage.rows import Row, expected_of, result_of
 
 ROWS: tuple[Row, ...] = (
+    *syntax.ROWS,
     *types.ROWS,
+    *values.ROWS,
+    *functions.ROWS,
     *types.COMPTIME,
     *copies.ROWS,
     *builtins.ROWS,
+    *machine.ROWS,
     *vectors.ROWS,
     *fifos.ROWS,
     *programs.ROWS,
     *routes.ROWS,
+    *pairs.ROWS,
+    *kernels.ROWS,
     *libraries.ROWS,
 )
 

@@ -49,6 +49,8 @@ class FunctionBuilder:
         self.may_stop = False
         self.has_errors = False
         """Whether a statement is missing that had an error, and with it perhaps a `return`."""
+        self.is_only_typed = False
+        """Whether the code that comes is thrown away: what it calls need not be compiled."""
         self.num_emitted = 0
         self.blocks: list[_Open] = [_Open()]
         self._current = self.blocks[0]

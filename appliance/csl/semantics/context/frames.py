@@ -91,6 +91,17 @@ class Frame:
         frame.undo = self.undo
         return frame
 
+    def aside(self, node: tree.Node) -> "tuple[Frame, FunctionBuilder]":
+        """The same place with a builder, whose code is thrown away where there was none."""
+        if self.builder is not None:
+            return self, self.builder
+        frame = Frame(self.module, what=self.what, caller=self.caller, call_node=self.call_node)
+        frame.builder = FunctionBuilder("", self.position(node))
+        frame.depth = self.depth
+        frame.locals = self.locals
+        frame.undo = self.undo
+        return frame, frame.builder
+
     def declare(self, name: str, value: Value | Place) -> None:
         """Gives a local name its meaning until the block ends."""
         self.undo.append((name, self.locals.get(name)))

@@ -62,12 +62,17 @@ def evaluate_as(node: tree.Expression, frame: Frame, type_: Type, what: str) -> 
 
 def known(node: tree.Expression, frame: Frame, what: str, expected: Type | None = None) -> Const:
     """The value of an expression that must be known at compile time."""
-    value = evaluate(node, frame, expected)
+    value = evaluate(node, where_known(node, frame), expected)
     if value.__class__ is not Const:
         frame.fail(node, f"{what} must be known at compile time")
     if is_poison(value):
         frame.silent()
     return value
+
+
+def where_known(node: tree.Expression, frame: Frame) -> Frame:
+    """Where an expression that must be known is evaluated: what it calls runs at compile time."""
+    return frame.comptime() if tree.has_function_call(node) else frame
 
 
 def is_integer(type_: Type) -> bool:

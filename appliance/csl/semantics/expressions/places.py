@@ -83,6 +83,8 @@ def _dereference(node: tree.Dereference, frame: Frame) -> Place:
         frame.fail(node, f"'.*' needs a pointer, got '{type_}'")
     if type_.many:
         frame.fail(node, f"'.*' does not apply to '{type_}'; use an index")
+    if isinstance(type_.target, t.FunctionType):
+        return as_place(pointer)  # A function is called through its pointer.
     return pointee(pointer, node, frame)
 
 

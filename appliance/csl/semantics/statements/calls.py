@@ -16,6 +16,7 @@ from appliance.csl.semantics.expressions.evaluate import (
     materialized,
     operand_of,
     type_of_node,
+    where_known,
 )
 from appliance.csl.semantics.expressions.linkage import extern_function
 from appliance.csl.semantics.expressions.places import address_of, place_of
@@ -82,6 +83,8 @@ def call_function(function: FunctionValue, node: tree.Call, frame: Frame) -> Val
         return _call_inline(function, arguments, node, inner)
     result = result_type(function, inner)
     is_known = all(isinstance(value, Const) for value in arguments)
+    if is_known and isinstance(result, t.HandleType):  # DSDs and settings take known ones.
+        return _call_inline(function, arguments, node, inner)
     if result is not t.VOID and t.is_comptime_only(result):
         if is_known:
             inner.builder = None
@@ -116,7 +119,8 @@ def _arguments(
         wanted = known
         if wanted is None and parameter.type is not None:
             wanted = type_of_node(parameter.type, inner)
-        value = evaluate(item, frame, wanted)
+        where = where_known(item, frame) if parameter.is_comptime else frame
+        value = evaluate(item, where, wanted)
         if is_poison(value):
             return None
         if wanted is not None:
@@ -222,6 +226,8 @@ def _call_compiled(
         parameters.append(value.type)
         constants.append(None)
         operands += flattened(value, node, frame)
+    if frame.builder is not None and frame.builder.is_only_typed:
+        return _returned(_result_register(result, frame.builder), result, node, frame)
     key = Specialization(function, tuple(parameters))
     kinds = [value.type for value in arguments]
     index = frame.world.request(key, kinds, constants, result, frame, node)
@@ -277,15 +283,26 @@ def _emit_call(
 ) -> Value:
     builder, position = frame.builder, frame.position(node)
     assert builder is not None
-    machine = returned_machine(result)
-    dest = builder.register(machine) if machine is not None else None
+    dest = _result_register(result, builder)
     if index is not None:
         builder.emit(Call(dest, index, tuple(operands), position))
     else:
         assert pointer is not None
         builder.emit(
-            CallIndirect(dest, pointer, tuple(operands), argument_types, machine, position)
+            CallIndirect(
+                dest, pointer, tuple(operands), argument_types, returned_machine(result), position
+            )
         )
+    return _returned(dest, result, node, frame)
+
+
+def _result_register(result: Type, builder: FunctionBuilder) -> Register | None:
+    machine = returned_machine(result)
+    return builder.register(machine) if machine is not None else None
+
+
+def _returned(dest: Register | None, result: Type, node: tree.Call, frame: Frame) -> Value:
+    """What a call gives, by the register that the function leaves it in."""
     if dest is None:
         return VOID
     if result.machine is not None:

@@ -4,7 +4,13 @@ from appliance.csl.program.instructions import Switch
 from appliance.csl.program.types import Scalar
 from appliance.csl.semantics.context.flow import Flow, Side
 from appliance.csl.semantics.context.frames import Frame
-from appliance.csl.semantics.expressions.evaluate import coerce, evaluate, handles, operand_of
+from appliance.csl.semantics.expressions.evaluate import (
+    coerce,
+    evaluate,
+    handles,
+    operand_of,
+    where_known,
+)
 from appliance.csl.semantics.statements.statements import (
     SWITCH,
     condition_of,
@@ -158,7 +164,8 @@ def _chosen(node: tree.SwitchExpression, operand: Const, frame: Frame) -> tree.S
 
 
 def _case_value(item: tree.Expression, type_: Type, frame: Frame) -> Const:
-    value = coerce(evaluate(item, frame, type_), type_, item, frame, "prong")
+    value = evaluate(item, where_known(item, frame), type_)
+    value = coerce(value, type_, item, frame, "prong")
     if not isinstance(value, Const):
         frame.fail(item, "the value of a prong must be known at compile time")
     return value

@@ -7,7 +7,7 @@ from appliance.csl.semantics.context.builder import FunctionBuilder
 from appliance.csl.semantics.context.flow import Exit, Flow
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.access import load, stable
-from appliance.csl.semantics.expressions.evaluate import operand_of
+from appliance.csl.semantics.expressions.evaluate import operand_of, where_known
 from appliance.csl.semantics.expressions.places import element_of, place_of
 from appliance.csl.semantics.statements.statements import (
     condition_of,
@@ -37,7 +37,7 @@ def _while_unrolled(node: tree.While, frame: Frame) -> Flow | None:
     target = Exit(node.label, nesting=frame.nesting, is_loop=True)
     turns = 0
     while True:
-        condition = condition_of(node.condition, frame)
+        condition = condition_of(node.condition, where_known(node.condition, frame))
         if not isinstance(condition, Const):
             frame.fail(node.condition, "the condition of an unrolled loop must be known")
         if not condition.value:
@@ -159,7 +159,8 @@ def _finish(
 def _for(node: tree.For, frame: Frame) -> Flow | None:
     if node.is_inline:
         frame.check_release(node, "inline for")
-    sequence = place_of(node.sequence, frame)
+    where = where_known(node.sequence, frame) if node.is_inline else frame
+    sequence = place_of(node.sequence, where)
     if sequence.type is t.POISON:
         frame.silent()
     if isinstance(sequence.type, t.RangeType):

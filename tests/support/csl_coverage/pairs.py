@@ -1,0 +1,185 @@
+# ruff: noqa: E501 - rows of a table
+"""Two PEs: what one sends, the other receives in tasks, operations, switches and filters."""
+
+from tests.support.csl_coverage.rows import BOTH, PRELUDE, Row
+
+WSE3 = ("wse3",)
+ROUTES = "@set_color_config(1, 0, c0, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ WEST } } }); @set_color_config(0, 0, c0, .{ .routes = .{ .rx = .{ EAST }, .tx = .{ RAMP } } });"
+SEND = 'const oq = @get_output_queue(2); comptime { if (@is_arch("wse3")) @initialize_queue(oq, .{ .color = c0 }); } var data = [4]u32{ 10, 20, 30, 40 }; const dd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> data[i] }); const fo = @get_dsd(fabout_dsd, .{ .extent = 4, .fabric_color = c0, .output_queue = oq });'
+RECV = "const iq = @get_input_queue(2); comptime { @initialize_queue(iq, .{ .color = c0 }); }"
+TASK = 'const did = if (@is_arch("wse3")) @get_data_task_id(iq) else @get_data_task_id(c0);'
+COLORS = "const c0 = @get_color(3);"
+LAYOUT = """
+const memcpy = @import_module("<memcpy/get_params>", .{ .width = 2, .height = 1 });
+const c0 = @get_color(3);
+layout {
+  @set_rectangle(2, 1);
+  @set_tile_code(0, 0, "pe.csl", .{ .memcpy_params = memcpy.get_params(0) });
+  @set_tile_code(1, 0, "sender.csl", .{ .memcpy_params = memcpy.get_params(1) });
+  ROUTES
+  @export_name("out", [*]i32, true);
+  @export_name("main", fn () void);
+}
+"""
+
+
+def _pair(
+    page: str,
+    says: str,
+    *,
+    pe: str,
+    main: str,
+    sends: str,
+    out: tuple[int, ...],
+    sender: str = "",
+    routes: str = "",
+    architectures: tuple[str, ...] = BOTH,
+) -> Row:
+    """A row whose PE receives what the PE to its east sends."""
+    files = {
+        "layout.csl": LAYOUT.replace("ROUTES", routes or ROUTES),
+        "sender.csl": f"{PRELUDE}{COLORS}{SEND}{sender}\nfn main() void {{ {sends} sys.unblock_cmd_stream(); }}\n",
+    }
+    return Row(
+        page=page,
+        says=says,
+        top=COLORS + RECV + pe,
+        body=main,
+        out=out,
+        finishes=False,
+        architectures=architectures,
+        files=files,
+    )
+
+
+ROWS = (
+    _pair(
+        "tasks",
+        "a data task gets the whole word, halves, or a float",
+        pe=TASK
+        + "var n: u16 = 0; task got(lo: i16, hi: u16) void { out[n] = lo; out[n + 4] = @as(i32, hi); n += 1; if (n == 4) sys.unblock_cmd_stream(); } comptime { @bind_data_task(got, did); }",
+        main="",
+        sends="data[0] = 0x0005ffff; @mov32(fo, dd, .{ .async = true });",
+        out=(-1, 20, 30, 40, 5, 0, 0, 0),
+    ),
+    _pair(
+        "tasks",
+        "a data task that blocks itself until a local task unblocks it",
+        pe=TASK
+        + 'const lt = @get_local_task_id(10); var n: u16 = 0; task got(w: u32) void { out[n] = @as(i32, w); if (@is_arch("wse3")) { @block(iq); } else { @block(c0); } @activate(lt); } task next() void { out[n] += 1; n += 1; if (n == 4) { sys.unblock_cmd_stream(); } if (@is_arch("wse3")) { @unblock(iq); } else { @unblock(c0); } } comptime { @bind_data_task(got, did); @bind_local_task(next, lt); }',
+        main="",
+        sends="@mov32(fo, dd, .{ .async = true });",
+        out=(11, 21, 31, 41),
+    ),
+    _pair(
+        "tasks",
+        "a data task with a float and one of two floats of 16 bits",
+        pe=TASK
+        + "var n: u16 = 0; task got(a: f16, b: f16) void { out[n] = @as(i32, a + b); n += 1; if (n == 4) sys.unblock_cmd_stream(); } comptime { @bind_data_task(got, did); }",
+        main="",
+        sends="data[0] = 0x40003c00; data[1] = 0; data[2] = 0xbc00; data[3] = 0x3c000000; @mov32(fo, dd, .{ .async = true });",
+        out=(3, 0, -1, 1),
+    ),
+    _pair(
+        "dsds",
+        "received words are added to memory",
+        pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); const lt = @get_local_task_id(10); var acc = [4]u16{ 1, 2, 3, 4 }; const da = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> acc[i] }); task done() void { for (@range(u16, 4)) |i| { out[i] = @as(i32, acc[i]); } sys.unblock_cmd_stream(); } comptime { @bind_local_task(done, lt); }",
+        main="@add16(da, da, fin, .{ .async = true, .activate = done });",
+        sends="@mov32(fo, dd, .{ .async = true });",
+        out=(11, 22, 33, 44),
+    ),
+    _pair(
+        "dsds",
+        "an operation from the fabric into a number, awaited",
+        pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); var s: f32 = 0.5;",
+        main="@fadds(&s, s, fin); out[0] = @as(i32, s); sys.unblock_cmd_stream();",
+        sends="@fmovs(fo, df, .{ .async = true });",
+        out=(11,),
+        sender="var f = [4]f32{ 1.0, 2.0, 3.0, 4.5 }; const df = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> f[i] });",
+    ),
+    _pair(
+        "dsds",
+        "an operation reads memory and sends what it computes",
+        pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); var r = @zeros([4]f32); const dr = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> r[i] });",
+        main="@fmovs(dr, fin); out[0] = @as(i32, r[0]); out[1] = @as(i32, r[3]); sys.unblock_cmd_stream();",
+        sends="@fmuls(fo, df, 2.0);",
+        out=(2, 9),
+        sender="var f = [4]f32{ 1.0, 2.0, 3.0, 4.5 }; const df = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> f[i] });",
+    ),
+    _pair(
+        "dsds",
+        "an operation unblocks a data task at its end",
+        pe=TASK
+        + "const fin = @get_dsd(fabin_dsd, .{ .extent = 2, .fabric_color = c0, .input_queue = iq }); var r = @zeros([2]u32); const dr = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{2} -> r[i] }); var n: u16 = 2; task got(w: u32) void { out[0] = @as(i32, r[0]); out[1] = @as(i32, r[1]); out[n] = @as(i32, w); n += 1; if (n == 4) sys.unblock_cmd_stream(); } comptime { @bind_data_task(got, did); @block(did); }",
+        main="@mov32(dr, fin, .{ .async = true, .unblock = did });",
+        sends="@mov32(fo, dd, .{ .async = true });",
+        out=(10, 20, 30, 40),
+    ),
+    _pair(
+        "dsds",
+        "operations run on microthreads of their own",
+        pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); const lt = @get_local_task_id(10); var r = @zeros([4]u32); const dr = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> r[i] }); task done() void { out[0] = @as(i32, r[3]); sys.unblock_cmd_stream(); } comptime { @bind_local_task(done, lt); }",
+        main="@mov32(dr, fin, .{ .async = true, .activate = lt, .ut_id = @get_ut_id(5) });",
+        sends="@mov32(fo, dd, .{ .async = true, .ut_id = @get_ut_id(6) });",
+        out=(40,),
+        architectures=WSE3,
+    ),
+    _pair(
+        "control",
+        "a control wavelet ends an operation and activates a task",
+        pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 100, .fabric_color = c0, .input_queue = iq }); const lt = @get_local_task_id(10); var r = @zeros([100]u32); const dr = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{100} -> r[i] }); task done() void { for (@range(u16, 5)) |i| { out[i] = @as(i32, r[i]); } sys.unblock_cmd_stream(); } comptime { @bind_local_task(done, lt); }",
+        main="@mov32(dr, fin, .{ .async = true, .on_control = .{ .activate = lt } });",
+        sends="@mov32(fo, dd, .{ .async = true, .activate = lt });",
+        out=(10, 20, 30, 40, 0),
+        sender='const ctrl = @import_module("<control>"); const fc = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c0, .output_queue = oq, .control = true }); const lt = @get_local_task_id(10); task go() void { @mov32(fc, ctrl.encode_single_payload(ctrl.opcode.NOP, false, {}, 0), .{ .async = true }); sys.unblock_cmd_stream(); } comptime { @bind_local_task(go, lt); }',
+    ),
+    _pair(
+        "control",
+        "a control wavelet runs a control task with its data",
+        pe='task ct(v: u16) void { out[0] = @as(i32, v); sys.unblock_cmd_stream(); } comptime { @bind_control_task(ct, @get_control_task_id(40)); if (@is_arch("wse3")) { @unblock(iq); } else { @unblock(c0); } }',
+        main="",
+        sends="@mov32(fc, ctrl.encode_single_payload(ctrl.opcode.NOP, false, @get_control_task_id(40), 77), .{ .async = true });",
+        out=(77,),
+        sender='const ctrl = @import_module("<control>"); const fc = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c0, .output_queue = oq, .control = true });',
+    ),
+    _pair(
+        "switches",
+        "a switch advances with a control wavelet and goes back to position 0",
+        pe=TASK
+        + "var n: u16 = 0; task got(w: u32) void { out[n] = @as(i32, w); n += 1; if (n == 3) sys.unblock_cmd_stream(); } comptime { @bind_data_task(got, did); }",
+        main="",
+        sends="@mov32(one, @as(u32, 1)); @mov32(fc, ctrl.encode_single_payload(ctrl.opcode.SWITCH_ADV, true, {}, 0)); @mov32(one, @as(u32, 2)); @mov32(fc, ctrl.encode_single_payload(ctrl.opcode.SWITCH_ADV, true, {}, 0)); @mov32(one, @as(u32, 3)); @mov32(fc, ctrl.encode_single_payload(ctrl.opcode.SWITCH_RST, true, {}, 0)); @mov32(one, @as(u32, 4));",
+        out=(1, 3, 4),
+        sender='const ctrl = @import_module("<control>"); const fc = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c0, .output_queue = oq, .control = true }); const one = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c0, .output_queue = oq });',
+        routes=ROUTES.replace(
+            ".{ .routes = .{ .rx = .{ RAMP }, .tx = .{ WEST } } }",
+            ".{ .routes = .{ .rx = .{ RAMP }, .tx = .{ WEST } }, .switches = .{ .pos1 = .{ .tx = EAST }, .ring_mode = true, .pop_mode = .{ .always_pop = true } } }",
+        ),
+    ),
+    _pair(
+        "filters",
+        "a counting filter passes every second word",
+        pe=TASK
+        + "var n: u16 = 0; task got(w: u32) void { out[n] = @as(i32, w); n += 1; if (n == 2) sys.unblock_cmd_stream(); } comptime { @bind_data_task(got, did); }",
+        main="",
+        sends="@mov32(fo, dd, .{ .async = true });",
+        out=(10, 30),
+        routes=ROUTES.replace(
+            ".tx = .{ RAMP } }",
+            ".tx = .{ RAMP } }, .filter = .{ .kind = .{ .counter = true }, .count_data = true, .count_control = false, .init_counter = 0, .limit1 = 1, .max_counter = 0 }",
+        ),
+    ),
+    _pair(
+        "filters",
+        "a range filter passes the indices between its bounds",
+        pe=TASK
+        + "var n: u16 = 0; task got(v: u16, i: u16) void { out[n] = @as(i32, v) + 100 * @as(i32, i); n += 1; if (n == 2) sys.unblock_cmd_stream(); } comptime { @bind_data_task(got, did); }",
+        main="",
+        sends="for (@range(u16, 4)) |i| { data[i] = (@as(u32, i) << 16) + 7; } @mov32(fo, dd, .{ .async = true });",
+        out=(107, 207),
+        routes=ROUTES.replace(
+            ".tx = .{ RAMP } }",
+            ".tx = .{ RAMP } }, .filter = .{ .kind = .{ .range = true }, .min_idx = 1, .max_idx = 2 }",
+        ),
+    ),
+)
