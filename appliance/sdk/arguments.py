@@ -154,6 +154,11 @@ def _named_values(texts: Sequence[str], option: str) -> tuple[tuple[str, int], .
     return tuple(found.items())
 
 
+def _release(text: str) -> str:
+    """Return a release as the language names it: 1.4.0 is 1.4."""
+    return ".".join(text.split(".")[:2])
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="cslc", description="Compile a CSL program.", allow_abbrev=False)
     add = parser.add_argument
@@ -170,7 +175,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--width-east-buf", type=int, default=0, metavar="N", help="columns of output buffer")
     add("--import-path", action="append", default=[], metavar="DIR", help="where else files are")
     add("--fp16-format", choices=("f16", "cb16", "bf16"), default="f16", help="16-bit float format")
-    add("--sdk-version", choices=(*RELEASES, ANY), default=ANY, help="language version")
+    add(
+        "--sdk-version", type=_release, choices=(*RELEASES, ANY), default=ANY,
+        help="language version",
+    )  # fmt: skip
     add("--version", action="version", version=_VERSION)
     add("--output-json", nargs="?", const="", metavar="PATH", help="write out.json there, too")
     add(

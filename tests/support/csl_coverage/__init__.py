@@ -5,6 +5,7 @@ from tests.support.csl_coverage import (
     copies,
     fifos,
     functions,
+    idioms,
     kernels,
     libraries,
     machine,
@@ -33,6 +34,7 @@ ROWS: tuple[Row, ...] = (
     *routes.ROWS,
     *pairs.ROWS,
     *kernels.ROWS,
+    *idioms.ROWS,
     *libraries.ROWS,
 )
 

@@ -87,8 +87,9 @@ ROWS = (
     Row(
         page="comptime",
         says="a function that nothing calls is not checked",
-        top="fn unused() void { nothing(1) + 2; }",
-        body="out[0] = 1;",
+        top='const m = @import_module("m.csl");',
+        body="out[0] = m.used();",
+        files={"m.csl": "fn unused() void { nothing(1) + 2; } fn used() i16 { return 1; }"},
         out=(1,),
     ),
     Row(

@@ -22,6 +22,11 @@ def test_programs_name_the_release_that_they_are_written_in(release):
     assert parse(["a.csl", f"--sdk-version={release}"]).options.dialect == release
 
 
+@pytest.mark.parametrize(("tag", "release"), [("1.4.0", "1.4"), ("2.10.0", "2.10")])
+def test_the_tag_of_a_release_names_it(tag, release):
+    assert parse(["a.csl", f"--sdk-version={tag}"]).options.dialect == release
+
+
 def test_version_says_which_releases_of_the_language_compile(capsys):
     with pytest.raises(SystemExit) as caught:
         parse(["--version"])
