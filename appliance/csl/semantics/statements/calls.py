@@ -301,7 +301,7 @@ def _result_register(result: Type, builder: FunctionBuilder) -> Register | None:
     return builder.register(machine) if machine is not None else None
 
 
-def _returned(dest: Register | None, result: Type, node: tree.Call, frame: Frame) -> Value:
+def _returned(dest: Register | None, result: Type, node: tree.Node, frame: Frame) -> Value:
     """What a call gives, by the register that the function leaves it in."""
     if dest is None:
         return VOID
