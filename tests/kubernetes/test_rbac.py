@@ -14,6 +14,7 @@ from appliance.cluster.kubernetes.object_kinds import (
     CONFIG_MAP,
     EVENT,
     LEASE,
+    LIMIT_RANGE,
     POD,
     SECRET,
     SERVICE_ACCOUNT,
@@ -25,7 +26,10 @@ from tests.support.waiting import wait_until
 
 KINDS = {
     kind.plural: kind
-    for kind in (POD, EVENT, CONFIG_MAP, SECRET, SERVICE_ACCOUNT, LEASE, WSJOB, WSCSYSTEM)
+    for kind in (
+        *(POD, EVENT, CONFIG_MAP, SECRET, SERVICE_ACCOUNT, LEASE, LIMIT_RANGE),
+        *(WSJOB, WSCSYSTEM),
+    )
 }
 CONTAINER = {"name": "pod", "image": "none"}
 BODIES = {

@@ -58,6 +58,8 @@ def test_a_job_of_one_pod_takes_at_most_six_requests(api, account, tmp_path, req
             seconds=120,
             what="wsjobs that are let go",
         )
+        # What the namespace says of resources is asked for all jobs of half a minute at once.
+        assert 1 <= requests.pop("GET limitranges") < NUM_JOBS
         # What shows a system may be written twice: before and after its own creation is heard of.
         assert {what: n for what, n in requests.items() if "wscsystems" not in what} == {
             "PATCH wsjobs ": 2 * NUM_JOBS,

@@ -79,6 +79,11 @@ class ApiError(ClusterError):
         return is_forbidden and bool(self.reason) and not _NO_RIGHT.search(self.reason)
 
     @property
+    def is_refusal(self) -> bool:
+        """Whether the object is not taken as it is, by a rule of the namespace or as invalid."""
+        return self.is_admission or self.status == http.HTTPStatus.UNPROCESSABLE_ENTITY
+
+    @property
     def is_unavailable(self) -> bool:
         """Whether the server is away or asks to come again: later the same call may succeed."""
         return self.status == 0 or self.status in _NOT_NOW

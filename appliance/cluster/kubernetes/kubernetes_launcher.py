@@ -18,6 +18,7 @@ from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.gang_records import GangRecords
 from appliance.cluster.kubernetes.gangs import Gang, Progress, Seen
 from appliance.cluster.kubernetes.informer import Informer, slim
+from appliance.cluster.kubernetes.limits.limit_ranges import LimitRanges
 from appliance.cluster.kubernetes.object_kinds import (
     JOB_LABEL,
     POD,
@@ -85,6 +86,7 @@ class KubernetesLauncher:
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._root = Path(options.data_volume.path) / "gangs" / api.namespace
+        self._limit_ranges = LimitRanges(api, clock)
         self._records = GangRecords(self._root, options.group_id)
         self._has_gates = options.scheduling_gates and api.version() >= manifests.GATES_SINCE
         self._pods = Informer(api, POD, JOB_LABEL, self._look_at, slimmed=_slim, group_of=job_label)
@@ -282,12 +284,13 @@ class KubernetesLauncher:
     def _create_pods(self, job: JobId, pods: Sequence[Resource]) -> None:
         """Create pods up to the first that a rule of the namespace is against."""
         before = self._rejected.pop(job, {})
-        for body in pods:
+        for body in self._limit_ranges.fit(pods):
             try:
                 self._create(POD, body)
             except ApiError as error:
-                if not error.is_admission:
+                if not error.is_refusal:
                     raise
+                self._limit_ranges.forget()
                 self._rejected[job] = {name_of(body): error.reason}
                 if self._rejected[job] == before:
                     self._work.add_after(job, _REFUSED_SECONDS)
@@ -342,7 +345,8 @@ class KubernetesLauncher:
 def _slim(pod: Resource) -> Resource:
     """Return what is held of a pod; of its spec only what `gangs` and `pod_words` read."""
     spec = {name: pod["spec"].get(name) for name in ("nodeName", "schedulingGates")}
-    containers = [{"resources": each.get("resources")} for each in pod["spec"]["containers"]]
+    held = ("name", "resources")
+    containers = [{name: each.get(name) for name in held} for each in pod["spec"]["containers"]]
     return {**slim(pod), "spec": {**spec, "containers": containers}}
 
 

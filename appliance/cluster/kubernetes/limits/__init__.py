@@ -1,0 +1,1 @@
+"""What a namespace says of the resources that its pods ask for."""
