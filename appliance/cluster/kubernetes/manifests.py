@@ -26,6 +26,7 @@ from appliance.cluster.kubernetes.object_kinds import (
     Resource,
 )
 from appliance.cluster.kubernetes.options import USER_ROLES, KubernetesOptions
+from appliance.cluster.kubernetes.pod_words import CONTAINER
 from appliance.cluster.kubernetes.read_variables import container_variables
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role
@@ -216,7 +217,7 @@ def _pod_security(spec: PodSpec, options: KubernetesOptions) -> Resource:
 def _container(spec: PodSpec, options: KubernetesOptions, records: Path) -> Resource:
     image = options.user_image if spec.role in USER_ROLES else ""
     return {
-        "name": "pod",
+        "name": CONTAINER,
         "image": image or options.image,
         "imagePullPolicy": options.pull_policy,
         "command": ["python", "-m", "appliance.cluster.pod_container"],

@@ -8,7 +8,7 @@ last line is taken, without what looks like one.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,9 @@ _IMAGE_REASONS = frozenset(
 )
 """Why a container waits, where its image is at fault."""
 
+CONTAINER = "pod"
+"""Name of a pod's own container."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
@@ -80,11 +83,15 @@ class End:
 
 
 def end_of(pod: Resource) -> End | None:
-    """Return how a pod has ended or is being ended by others; None if it goes on."""
+    """Return how a pod has ended or is being ended by others; None if it goes on.
+
+    It has ended with its own container, also where one that others have injected goes on.
+    """
     status = _status(pod)
     taken = _disruption(pod)
-    if status.get("phase") in ("Succeeded", "Failed"):
-        for ended in _container_states(pod, "terminated"):
+    terminated = list(_own_states(pod, "terminated"))
+    if status.get("phase") in ("Succeeded", "Failed") or terminated:
+        for ended in terminated:
             code = int(ended.get("exitCode", LOST_EXIT))
             if code == 0:
                 return End(exit_code=0, cause=EndCause.PROCESS)
@@ -115,8 +122,8 @@ def why_unplaced(pod: Resource | None) -> str:
 
 
 def why_not_started(pod: Resource) -> str:
-    """Return what the node says of a pod whose container does not run; empty if nothing."""
-    for waiting in _container_states(pod, "waiting"):
+    """Return what the node says of a pod whose containers do not run; empty if nothing."""
+    for waiting in (*_own_states(pod, "waiting"), *_container_states(pod, "waiting")):
         if waiting.get("reason") not in ("ContainerCreating", "PodInitializing", None):
             return _words(waiting.get("reason", ""), waiting.get("message", ""))
     return ""
@@ -138,7 +145,7 @@ def _disruption(pod: Resource) -> tuple[EndCause, str] | None:
         return cause, f"{words} ({said})"
     status = _status(pod)
     reason = status.get("reason", "")
-    of_container = {each.get("reason") for each in _container_states(pod, "terminated")}
+    of_container = {each.get("reason") for each in _own_states(pod, "terminated")}
     words = _words(reason, status.get("message", ""))
     if not words or reason in of_container:
         return None
@@ -168,13 +175,26 @@ def _said(line: str) -> str:
 
 
 def _memory_limit(pod: Resource) -> str:
-    for container in pod["spec"].get("containers") or ():
+    for container in filter(_is_own, pod["spec"].get("containers") or ()):
         return str(((container.get("resources") or {}).get("limits") or {}).get("memory", ""))
     return ""
 
 
+def _is_own(container: Mapping[str, Any]) -> bool:
+    """Whether a container is the job's, and none that a service mesh has put beside it."""
+    return bool(container.get("name", CONTAINER) == CONTAINER)
+
+
+def _own_states(pod: Resource, kind: str) -> Iterator[Mapping[str, Any]]:
+    return _states(filter(_is_own, _status(pod).get("containerStatuses") or ()), kind)
+
+
 def _container_states(pod: Resource, kind: str) -> Iterator[Mapping[str, Any]]:
-    statuses: Sequence[Mapping[str, Any]] = _status(pod).get("containerStatuses") or ()
+    for statuses in ("initContainerStatuses", "containerStatuses"):
+        yield from _states(_status(pod).get(statuses) or (), kind)
+
+
+def _states(statuses: Iterable[Mapping[str, Any]], kind: str) -> Iterator[Mapping[str, Any]]:
     for container in statuses:
         if state := (container.get("state") or {}).get(kind):
             yield state

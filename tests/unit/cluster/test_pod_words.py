@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.cluster.kubernetes.pod_words import DELETED, End, end_of
+from appliance.cluster.kubernetes.pod_words import DELETED, End, end_of, why_not_started
 from appliance.core.pods.end_cause import EndCause
 
 
@@ -110,3 +110,49 @@ REGISTRATION = "j-chief-1 could not register with j-coordinator-0 within 60 s: n
 def test_of_a_line_of_our_log_the_sentence_is_told_and_no_json(line, words):
     ended = pod(phase="Failed", containerStatuses=terminated(1, message=f"before\n{line}\n"))
     assert end_of(ended).words == words
+
+
+MESH = {"name": "istio-proxy", "state": {"running": {}}}
+
+
+def own(**state):
+    return {"name": "pod", "state": state}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed"])
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_pod_ends_with_its_own_container_whatever_one_beside_it_does(order, phase, code):
+    """A service mesh puts one there, before or behind it, which goes on, or fails at its end."""
+    beside = MESH if phase == "Running" else {**MESH, "state": {"terminated": {"exitCode": 137}}}
+    ended = own(terminated={"exitCode": code, "reason": "Error", "message": "so it is"})
+    end = end_of(pod(phase=phase, containerStatuses=[ended, beside][::order]))
+    assert end.exit_code == code
+    assert end.cause is EndCause.PROCESS
+    assert end.words == ("so it is" if code else "")
+
+
+def test_a_pod_goes_on_while_its_own_container_does():
+    failed = {**MESH, "state": {"terminated": {"exitCode": 1}}}
+    assert end_of(pod(phase="Running", containerStatuses=[failed, own(running={})])) is None
+
+
+def test_a_pod_that_waits_for_a_container_beside_its_own_says_what_that_waits_for():
+    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+    initializing = own(waiting={"reason": "PodInitializing"})
+    for field in ("initContainerStatuses", "containerStatuses"):
+        statuses = {"containerStatuses": [initializing]}
+        statuses[field] = [{**MESH, "state": {"waiting": waiting}}, *statuses.get(field, ())]
+        assert (
+            why_not_started(pod(phase="Pending", **statuses)) == "ImagePullBackOff: no such image"
+        )
+
+
+def test_the_limit_that_was_exceeded_is_that_of_its_own_container():
+    found = pod(phase="Failed", containerStatuses=[own(terminated=KILLED)], limit="8Gi")
+    first = {"name": "istio-proxy", "resources": {"limits": {"memory": "1Gi"}}}
+    found["spec"]["containers"].insert(0, first)
+    assert "limit of 8Gi" in end_of(found).words
+
+
+KILLED = {"exitCode": 137, "reason": "OOMKilled"}
