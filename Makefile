@@ -152,7 +152,7 @@ kube-apiserver: ## Build the Kubernetes API server of the tests, once (root; 6 m
 test-kubernetes: $(TOOLS) kube-tools kube-apiserver ## Tests against a real Kubernetes API server
 	$(PYTEST) -q tests/kubernetes
 
-packages: ## Install what the tests need from Debian: a browser, PostgreSQL, Prometheus, iproute2
+packages: ## Install what the tests need from Debian: a browser, PostgreSQL, Prometheus, iproute2, nftables
 	@deploy/setup.sh packages
 
 fabric: $(INSTALLED) ## Build the fabric simulator's kernel anew (needs clang-19)

@@ -51,12 +51,13 @@ install_debian_packages() {
     ) 9>/run/lock/wsc-setup
 }
 
-# What the tests run beside the appliance: a browser, a database, a scraper, network namespaces.
+# What the tests run beside the appliance: a browser, a database, a scraper, network namespaces, a packet filter.
 missing_test_packages() {
     command -v chromium >/dev/null || echo chromium
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
     command -v promtool >/dev/null || echo prometheus
     command -v ip >/dev/null || echo iproute2
+    [ -x /usr/sbin/nft ] || echo nftables # with which network policies are enforced, by root alone
 }
 
 # A container engine with Compose, and what makes a base image where none can be pulled.

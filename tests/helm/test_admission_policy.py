@@ -82,7 +82,7 @@ def test_the_admission_policy_lets_nobody_create_jobs_of_others(
         if not cel.evaluate(each["expression"], context)
     ]
     assert any(refusal in each for each in broken) if refusal else not broken, broken
-    for account in ("", "-end-jobs", "-test"):
+    for account in ("", "-end-jobs", "-helm-test"):
         name = f"system:serviceaccount:wafer:wsc-wsc-appliance{account}"
         context["request"] = {"userInfo": {"username": name}}
         assert cel.evaluate(condition["expression"], context) is False

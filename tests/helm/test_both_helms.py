@@ -37,7 +37,7 @@ NEEDED = {
 """Values that need another."""
 
 LABELS = ("app.kubernetes.io/component", "helm.sh/chart", "wsc.open-appliance.org/leader")
-LABELLED = ("jobs", "jobs.roles.chief", "management", "proxy", "postgresql")
+LABELLED = ("jobs", "jobs.roles.chief", "management", "proxy", "postgresql", "hooks")
 KEYS = {
     "ports": ("port", "containerPort", "protocol"),
     "env": ("name",),

@@ -14,6 +14,9 @@ PARTS = {"management": "management", "proxy": "proxy", "postgresql": "postgresql
 """Part of the values by component; jobs of the chart, and its test, go where management goes."""
 
 COMPONENTS = {*PARTS, "crds", "certificates", "password", "end-jobs", "test"}
+MESH = {"sidecar.istio.io/inject": "false"}
+"""With a sidecar beside it, a job of the chart would never end."""
+
 RESTRICTED_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
 """Kinds of volumes that the Pod Security Standard `restricted` allows, and the chart may use."""
 
@@ -48,7 +51,8 @@ def found(
     """Return metadata and spec by component, with values of its own for each part."""
     values = {part: placed(part) for part in PARTS}
     values["imagePullSecrets"] = [{"name": "registry"}]  # type: ignore[assignment]
-    values["hooks"] = {"resources": {"limits": {"cpu": "1", "memory": "2Gi"}}}
+    limits = {"limits": {"cpu": "1", "memory": "2Gi"}}
+    values["hooks"] = {"resources": limits, "podLabels": MESH, "podAnnotations": {"note": "hook"}}
     file = tmp_path_factory.mktemp("values") / "values.json"
     file.write_text(json.dumps(values))
     objects = helm.template(Settings(), "--values", str(file))
@@ -77,6 +81,8 @@ def test_what_the_chart_s_own_jobs_use_is_a_value(
     for component in COMPONENTS - set(PARTS):
         (container,) = found[component][1]["containers"]
         assert container["resources"]["limits"] == {"cpu": "1", "memory": "2Gi"}, component
+        assert found[component][0]["labels"].items() >= MESH.items(), component
+        assert found[component][0]["annotations"]["note"] == "hook", component
 
 
 @pytest.mark.parametrize("name", MATRIX)

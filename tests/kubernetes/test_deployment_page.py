@@ -43,7 +43,7 @@ from tests.support.fake_kueue import (
 )
 from tests.support.fake_nodes import NODE, ROOT, FakeNodes
 from tests.support.kube_appliance import KubeAppliance
-from tests.support.kube_server import ADMIN_TOKEN, TOOLS
+from tests.support.kube_server import CHART, TOOLS
 from tests.support.pages import Terminal, block_of, commands_of
 from tests.support.played_controllers import CLAIM, PlayedControllers
 from tests.support.played_pods import PlayedPods
@@ -53,6 +53,10 @@ pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 SMALL = "--seq-len 32 --batch-size 4 --eval-steps 0"
 NAME = "wafer-wsc-appliance"
+TRAINING = (CHART / "files/helm-test/train.py").read_text()
+UID = ("--uid", "1000")
+"""Of whom `helm test` is here; in a cluster that of its pod."""
+
 QUOTA = Kind(group="", version="v1", plural="resourcequotas", name="ResourceQuota")
 NODES = {"wafer-node-1": "127.0.0.1", "wafer-node-2": "127.0.0.2"}
 DRIVER = yaml.safe_load((ROOT / "examples" / "wsjob.yaml").read_text())
@@ -134,9 +138,7 @@ def played(cluster, appliance, home):
         kubelets[0],
         kubelets[1],
         PlayedPods(
-            admins[0],
-            lambda: helm_test_words(appliance),
-            cluster.write_kubeconfig(home / "in-wafer", ADMIN_TOKEN, "wafer"),
+            *(cluster, "wafer", lambda: helm_test_words(appliance), home / "pods"), further=UID
         ) as pods,
         PlayedControllers(
             *(cluster, "wafer", "team-research", appliance, home / "kubeconfig"),
@@ -151,9 +153,9 @@ def helm_test_words(appliance):
     """Return what the program of `helm test` has to say otherwise here."""
     (authority,) = appliance.data_dir.rglob("ca.pem")
     return {
-        # Here the client is root's alone.
+        # Here the client is root's alone; test_helm_test.py lets others have it.
         "--command=python": "--command=/usr/bin/python3",
-        "import cerebras.pytorch": "import json",
+        TRAINING: "print('it computes')",
         "/etc/wsc/tls/ca.crt": str(authority),
         f"{NAME}:9000/": f"localhost:{appliance.public_port}/",
         f"{NAME}:9001/": f"localhost:{appliance.rest_port}/",

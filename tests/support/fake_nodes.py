@@ -26,7 +26,7 @@ from appliance.cluster.kubernetes.object_kinds import (
 )
 from appliance.core.errors import ClusterError
 from tests.support.forked import ForkedProcess
-from tests.support.pod_programs import start_program
+from tests.support.pod_programs import start_program, start_program_there
 
 ROOT = Path(__file__).parents[2]
 NODE = Kind(group="", version="v1", plural="nodes", name="Node", is_namespaced=False)
@@ -46,6 +46,8 @@ class FakeNodes:
         directory: Where the kubelet keeps what pods mount; None plays processes too.
         environment: Variables of the processes, beside those that their pods name.
         refreshes: Whether pods ever see that a file was added to their directory.
+        enter: What comes before the command of a process. Each then has an interpreter of its own,
+            and runs as whom its pod says.
     """
 
     def __init__(
@@ -57,12 +59,13 @@ class FakeNodes:
         directory: Path | None = None,
         environment: dict[str, str] | None = None,
         refreshes: bool = True,
+        enter: Sequence[str] = (),
     ) -> None:
-        self._refreshes = refreshes
+        self._refreshes, self._enter = refreshes, enter
         self._api, self.capacity, self._directory = api, capacity, directory
         self._addresses = addresses or {"fake-node": "127.0.0.1"}
         self._environment = environment or {}
-        self._processes: dict[str, ForkedProcess] = {}
+        self._processes: dict[str, ForkedProcess | subprocess.Popen[bytes]] = {}
         self._ends: dict[str, int] = {}
         self._let_go: set[str] = set()
         self.started: list[str] = []
@@ -200,7 +203,10 @@ class FakeNodes:
             for part in (*container["command"], *container["args"])
         ]
         assert command[0] == "python"
-        self._processes[name] = start_program(
+        start = start_program
+        if self._enter:
+            start = start_program_there((*self._enter, *_become(pod["spec"]["securityContext"])))
+        self._processes[name] = start(
             command[1:],
             environment={**variables, **self._environment},
             cwd=container["workingDir"],
@@ -248,6 +254,13 @@ class FakeNodes:
 
     def _status(self, pod: Resource, status: Resource) -> None:
         self._api.patch(POD, name_of(pod), {"status": status}, subresource="status")
+
+
+def _become(security: Resource) -> Sequence[str]:
+    """Return what runs a command as the user and with the groups of a pod."""
+    groups = ",".join(map(str, security["supplementalGroups"]))
+    ids = (f"--reuid={security['runAsUser']}", f"--regid={security['runAsGroup']}")
+    return "setpriv", *ids, f"--groups={groups}", "--"
 
 
 def own_directory(pod: Resource) -> Path:

@@ -1,5 +1,6 @@
 """A kubelet for pods that are not a job's, played: the user's, and the one of `helm test`."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -14,33 +15,48 @@ from appliance.cluster.kubernetes.object_kinds import (
     name_of,
 )
 from appliance.core.errors import ClusterError
+from tests.support.kube_server import account_token
+from tests.support.played_logs import PlayedLogs
 
 ROOT = Path(__file__).parents[2]
 _POLL_SECONDS = 0.5
 
 
 class PlayedPods:
-    """Says that pods run; those of `helm test` do, and end.
+    """Says that pods run; those of `helm test` do, with the rights of their account, and end.
 
     Args:
-        admin: The cluster, as its administrator, in the namespace of the pods.
+        kube: The cluster.
+        namespace: Where the pods are.
         written_here: What the program of a test says otherwise on this machine, and how.
-        kubeconfig: By which that program finds the cluster.
+        directory: For what is written meanwhile.
+        further: Further words of that program.
     """
 
-    def __init__(self, admin, written_here, kubeconfig):
-        self._admin, self._written_here, self._kubeconfig = admin, written_here, kubeconfig
-        self.output: list[str] = []
+    def __init__(self, kube, namespace, written_here, directory, further=()):
+        self._kube, self._admin = kube, kube.admin(namespace)
+        self._written_here, self._directory = written_here, directory
+        self._further = further
+        self._logs = PlayedLogs(self._admin)
+        self._stack = contextlib.ExitStack()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
+    @property
+    def output(self):
+        """What programs of tests have printed, the last one last."""
+        return list(self._logs.of_pods.values())
+
     def __enter__(self):
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._stack.enter_context(self._logs.served(self._directory))
         self._thread.start()
         return self
 
     def __exit__(self, *_):
         self._stopping.set()
-        self._thread.join(60)
+        self._thread.join(300)
+        self._stack.close()
 
     def _run(self):
         while not self._stopping.wait(_POLL_SECONDS):
@@ -75,6 +91,7 @@ class PlayedPods:
             self._admin.patch(POD, name_of(pod), {"status": status}, subresource="status")
 
     def _test(self, pod):
+        self._logs.take(pod)
         (container,) = pod["spec"]["containers"]
         python, *words = [*container["command"], *container["args"]]
         assert python == "python"
@@ -82,14 +99,21 @@ class PlayedPods:
             assert any(text in word for word in words), f"{text} is not in {words}"
             words = [word.replace(text, instead) for word in words]
         done = subprocess.run(
-            [sys.executable, *words],
+            [sys.executable, *words, *self._further],
             capture_output=True,
             text=True,
             check=False,
-            timeout=280,
+            timeout=600,
             cwd=ROOT,
-            env={**os.environ, "KUBECONFIG": str(self._kubeconfig)},
+            env={**os.environ, "KUBECONFIG": str(self._account(pod)), "PYTHONWARNINGS": "ignore"},
         )
-        self.output.append(done.stdout + done.stderr)
+        self._logs.of_pods[name_of(pod)] = done.stdout + done.stderr
         print(self.output[-1])
         return "Succeeded" if done.returncode == 0 else "Failed"
+
+    def _account(self, pod):
+        """Return a file by which a pod's account finds the cluster."""
+        token = account_token(self._admin, pod["spec"]["serviceAccountName"])
+        return self._kube.write_kubeconfig(
+            self._directory / name_of(pod), token, self._admin.namespace
+        )

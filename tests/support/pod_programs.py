@@ -1,8 +1,9 @@
 """Programs of pods, forked from one interpreter that has their imports."""
 
 import os
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -41,6 +42,27 @@ def start_program(
     """
     variables = {**_variables(), **(environment or {})}
     return interpreter().start(arguments, environment=variables, cwd=cwd, output=output)
+
+
+def start_program_there(
+    enter: Sequence[str],
+) -> Callable[..., "subprocess.Popen[bytes]"]:
+    """Return what does as `start_program`, but by a command that comes first, as `nsenter` does."""
+
+    def start(
+        arguments: Sequence[str], *, cwd: str, output: Path, environment: Mapping[str, str]
+    ) -> "subprocess.Popen[bytes]":
+        command = [*enter, "env", f"--chdir={cwd}", sys.executable, *arguments]
+        with output.open("wb") as log:
+            return subprocess.Popen(
+                command,
+                env={**_variables(), **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    return start
 
 
 def interpreter() -> ForkServer:

@@ -25,8 +25,8 @@ release: with a hyphen, `b-c` in namespace a would meet `c` in namespace a-b.
 {{- end -}}
 
 {{- define "wsc-appliance.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "wsc-appliance.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "wsc-appliance.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "wsc-appliance.labels" -}}
@@ -38,7 +38,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Labels of the pods of jobs, which network policies and disruption budgets select. */}}
 {{- define "wsc-appliance.jobPodLabels" -}}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: job
 {{- end -}}
 
@@ -99,7 +99,7 @@ wsc.open-appliance.org/leader: "true"
 {{- define "wsc-appliance.databaseEnv" -}}
 {{- if ne .Values.postgresql.mode "none" }}
 - name: PGPASSWORD
-  valueFrom: {secretKeyRef: {name: {{ include "wsc-appliance.postgresqlSecret" . }}, key: password}}
+  valueFrom: {secretKeyRef: {name: {{ include "wsc-appliance.postgresqlSecret" . | quote }}, key: password}}
 {{- end }}
 {{- if and (eq .Values.postgresql.mode "external") .Values.postgresql.external.authoritySecret }}
 - {name: PGSSLROOTCERT, value: /etc/wsc/postgresql/ca.crt}
@@ -165,15 +165,18 @@ rendered, so that it is the same after a removal and in every render.
 {{- end -}}
 
 {{/*
-Account, role and binding of one hook, before its job and gone with it.
+Account, role and binding of one hook, before its job and gone with it; without a hook they are the release's.
 Takes root, name, when (the hook) and rules (YAML).
 */}}
 {{- define "wsc-appliance.hookAccount" -}}
-{{- $annotations := dict "helm.sh/hook" .when "helm.sh/hook-weight" "-10" "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded" -}}
+{{- $annotations := dict -}}
+{{- if .when -}}
+{{- $annotations = dict "helm.sh/hook" .when "helm.sh/hook-weight" "-10" "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded" -}}
+{{- end -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: {{ .name }}
+  name: {{ .name | quote }}
   labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
   annotations: {{- toYaml $annotations | nindent 4 }}
 automountServiceAccountToken: false
@@ -181,7 +184,7 @@ automountServiceAccountToken: false
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
-  name: {{ .name }}
+  name: {{ .name | quote }}
   labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
   annotations: {{- toYaml $annotations | nindent 4 }}
 rules: {{- .rules | nindent 2 }}
@@ -189,12 +192,12 @@ rules: {{- .rules | nindent 2 }}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
-  name: {{ .name }}
+  name: {{ .name | quote }}
   labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
   annotations: {{- toYaml $annotations | nindent 4 }}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .name }}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .name | quote }}}
 subjects:
-  - {kind: ServiceAccount, name: {{ .name }}, namespace: {{ .root.Release.Namespace }}}
+  - {kind: ServiceAccount, name: {{ .name | quote }}, namespace: {{ .root.Release.Namespace | quote }}}
 {{- end -}}
 
 {{/*
@@ -206,8 +209,8 @@ Takes root, name, namespace, when (the hook) and rules (YAML).
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
-  name: {{ .name }}
-  namespace: {{ .namespace }}
+  name: {{ .name | quote }}
+  namespace: {{ .namespace | quote }}
   labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
   annotations: {{- toYaml $annotations | nindent 4 }}
 rules: {{- .rules | nindent 2 }}
@@ -215,13 +218,13 @@ rules: {{- .rules | nindent 2 }}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
-  name: {{ .name }}
-  namespace: {{ .namespace }}
+  name: {{ .name | quote }}
+  namespace: {{ .namespace | quote }}
   labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
   annotations: {{- toYaml $annotations | nindent 4 }}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .name }}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .name | quote }}}
 subjects:
-  - {kind: ServiceAccount, name: {{ .name }}, namespace: {{ .root.Release.Namespace }}}
+  - {kind: ServiceAccount, name: {{ .name | quote }}, namespace: {{ .root.Release.Namespace | quote }}}
 {{- end -}}
 
 {{/* SQLAlchemy URL; the password comes to libpq by PGPASSWORD. */}}
@@ -236,9 +239,9 @@ subjects:
 
 {{- define "wsc-appliance.podSecurityContext" -}}
 runAsNonRoot: true
-runAsUser: 10001
-runAsGroup: 10001
-fsGroup: 10001
+runAsUser: {{ int64 .Values.podSecurity.runAsUser }}
+runAsGroup: {{ int64 .Values.podSecurity.runAsGroup }}
+fsGroup: {{ int64 .Values.podSecurity.runAsGroup }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
@@ -252,7 +255,7 @@ capabilities: {drop: [ALL]}
 {{/* Where the pods of one part go, and before whom; takes the values of that part. */}}
 {{- define "wsc-appliance.placement" -}}
 {{- with .priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
@@ -279,7 +282,7 @@ affinity: {{- toYaml . | nindent 2 }}
 {{/* The pod of a hook but for its containers: it goes where management goes. Takes root and account. */}}
 {{- define "wsc-appliance.hookPod" -}}
 restartPolicy: Never
-serviceAccountName: {{ .account }}
+serviceAccountName: {{ .account | quote }}
 automountServiceAccountToken: true
 enableServiceLinks: false
 securityContext: {{- include "wsc-appliance.podSecurityContext" .root | nindent 2 }}
@@ -287,6 +290,13 @@ securityContext: {{- include "wsc-appliance.podSecurityContext" .root | nindent 
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- include "wsc-appliance.placement" .root.Values.management }}
+{{- end -}}
+
+{{/* Class of a claim: none is the cluster's default, and a hyphen is that of volumes without a class. */}}
+{{- define "wsc-appliance.storageClass" -}}
+{{- with . }}
+storageClassName: {{ ternary "" . (eq . "-") | quote }}
+{{- end }}
 {{- end -}}
 
 {{/* Bytes of a quantity of Kubernetes such as 50Gi. */}}

@@ -1,31 +1,62 @@
 """`python -m appliance.cluster.kubernetes.hooks.trial`: uses an installation as a user would.
 
 `helm test` runs it. Each port has to answer, with the certificate that users trust. Then a driver
-is submitted, as with kubectl, whose script imports the client that users have: so the controller,
-the database, the data volume, the scheduler, the user image and the pods' way to management all
-have to work. What does not is said in one sentence with what to look at; the wsjob then stays.
+is submitted, as with kubectl, whose script trains with the client that users have and compares the
+losses with PyTorch's own: so the controller, the database, the data volume, the scheduler, the user
+image and the pods' ways to each other all have to work. What does not is said in one sentence with
+what to look at; the wsjob then stays for a day.
 """
 
 import argparse
 import json
+import os
 import secrets
 import ssl
 import sys
 import threading
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from appliance.cluster.kubernetes.api import ApiServer
-from appliance.cluster.kubernetes.object_kinds import WSJOB, Resource
+from appliance.cluster.kubernetes.object_kinds import WSJOB, Resource, name_of
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.errors import ClusterError
 
 _CALL_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
-_UID = 10001
+_KEPT_SECONDS = 24 * 3600
 _FAILED = ("FAILED", "CANCELLED")
+_ENDED = (*_FAILED, "SUCCEEDED")
+_COMPUTES = " What a user trains on it has the losses that PyTorch computes."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """What is submitted.
+
+    Attributes:
+        name: The wsjob's.
+        command: What it runs.
+        uid: User id that it runs as.
+    """
+
+    name: str
+    command: Sequence[str]
+    uid: int
+
+    def wsjob(self) -> Resource:
+        """Return the object; its group is that of the user id, since a pod's may be root's."""
+        return {
+            "metadata": {"name": self.name},
+            "spec": {
+                "user": {"uid": self.uid, "name": "helm-test"},
+                "ttlSecondsAfterFinished": _KEPT_SECONDS,
+                "driver": {"command": list(self.command), "workingDir": "/tmp"},
+            },
+        }
 
 
 def unanswered(url: str, authority: Path) -> str:
@@ -41,51 +72,57 @@ def unanswered(url: str, authority: Path) -> str:
 
 
 def run_driver(
-    api: ApiServer, name: str, command: Sequence[str], clock: Clock, *, patience_seconds: float
+    api: ApiServer, driver: Driver, clock: Clock, *, patience_seconds: float
 ) -> Iterator[str]:
     """Submit a driver and wait for its end; yield how it fares, whenever that has changed.
 
     Args:
         api: The Kubernetes API.
-        name: The wsjob's.
-        command: What it runs.
+        driver: What is submitted.
         clock: Times the wait.
         patience_seconds: How long it may take.
 
     Raises:
         ClusterError: It has not succeeded.
     """
-    api.create(WSJOB, {"metadata": {"name": name}, "spec": _spec(command)})
+    name = driver.name
+    api.create(WSJOB, driver.wsjob())
     pause, deadline, shown = threading.Event(), clock.monotonic_seconds() + patience_seconds, ""
     while True:
         status = _status(api.find(WSJOB, name))
-        phase, message = str(status.get("phase", "not seen")), str(status.get("message") or "")
+        phase, message = (
+            str(status.get("phase", "not seen")),
+            str(status.get("message") or "").rstrip("."),
+        )
         if (told := f"wsjob {name}: {phase} {message}".rstrip()) != shown:
             yield (shown := told)
         if phase == "SUCCEEDED":
             api.delete(WSJOB, name)
             return
-        is_late = clock.monotonic_seconds() > deadline
-        if phase in _FAILED or is_late:
-            after = "" if phase in _FAILED else f" after {patience_seconds:g} seconds"
-            how = f"is {phase}{after}"
+        if phase in _FAILED:
+            raise ClusterError(f"The wsjob {name} is {phase}: {message or _WHY_NOT}.")
+        if clock.monotonic_seconds() > deadline:
+            why = message or (_WHY_NOT if status else _UNSEEN)
+            waiting = "; ".join((why, *_unfinished(api, status)))
             raise ClusterError(
-                f"The wsjob {name} {how}: {message or _WHY_NOT[phase == 'not seen']}."
+                f"The wsjob {name} is {phase} after {patience_seconds:g} seconds: {waiting}."
             )
         pause.wait(_LOOK_SECONDS)
 
 
-_WHY_NOT = {
-    True: "no controller has looked at it; see `kubectl logs` of management",
-    False: "see `kubectl describe wsjob` and `kubectl logs` of its pods",
-}
+_UNSEEN = "no controller has looked at it; see `kubectl logs` of management"
+_WHY_NOT = "see `kubectl describe wsjob` and `kubectl logs` of its pods"
 
 
-def _spec(command: Sequence[str]) -> Resource:
-    return {
-        "user": {"uid": _UID, "gid": _UID, "name": "helm-test"},
-        "driver": {"command": list(command), "workingDir": "/tmp"},
-    }
+def _unfinished(api: ApiServer, driver: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how the jobs of a driver's script fare: it waits for these while it runs itself."""
+    workflow = driver.get("workflow")
+    for job in api.list(WSJOB)[0] if workflow else ():
+        status = _status(job)
+        phase, kind = status.get("phase"), status.get("type")
+        if status.get("workflow") == workflow and kind != "driver" and phase not in _ENDED:
+            message = str(status.get("message") or _WHY_NOT).rstrip(".")
+            yield f"its {kind} job {name_of(job)} is {phase}: {message}"
 
 
 # `Any`: part of an object.
@@ -100,20 +137,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--authority", type=Path, required=True, help="who vouches for these")
     parser.add_argument("--wsjob", default="", help="begin of the name of a driver to run")
     parser.add_argument("--command", action="append", default=[], help="a word of what it runs")
+    parser.add_argument("--uid", type=int, default=os.getuid(), help="user id that it runs as")
     parser.add_argument("--namespace", default="", help="where; empty for our own")
-    parser.add_argument("--patience-seconds", type=float, default=240.0)
+    parser.add_argument("--patience-seconds", type=float, default=270.0)
     arguments = parser.parse_args(argv)
     wrong = [words for url in arguments.url if (words := unanswered(url, arguments.authority))]
     if arguments.wsjob and not wrong:
         name, patience = f"{arguments.wsjob}-{secrets.token_hex(4)}", arguments.patience_seconds
+        driver = Driver(name=name, command=arguments.command, uid=arguments.uid)
         try:
             api = ApiServer.connect(arguments.namespace)
-            command, clock = arguments.command, SystemClock()
-            for told in run_driver(api, name, command, clock, patience_seconds=patience):
+            for told in run_driver(api, driver, SystemClock(), patience_seconds=patience):
                 print(told, flush=True)  # noqa: T201 - what `helm test --logs` shows
         except ClusterError as error:
             wrong.append(str(error))
-    print("\n".join(wrong) or "The installation works.")  # noqa: T201
+    well = "The installation works." + (_COMPUTES if arguments.wsjob else "")
+    print("\n".join(wrong) or well)  # noqa: T201
     return 1 if wrong else 0
 
 

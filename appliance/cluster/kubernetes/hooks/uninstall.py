@@ -90,14 +90,17 @@ def stop_management(
     return not holder
 
 
-def clear(apis: Sequence[ApiServer], *, lease: str) -> None:
+def clear(apis: Sequence[ApiServer], *, lease: str, test_pod: str = "") -> None:
     """Remove what a management that is gone has made, and the next one makes anew.
 
     Args:
         apis: The namespaces that jobs are in, management's own first.
         lease: The Lease of the one that led.
+        test_pod: What `helm test` has left for its log, if anything; empty for nothing.
     """
     own = apis[0]
+    if test_pod:
+        own.delete(POD, test_pod)
     for system in _objects(own, WSCSYSTEM):
         own.delete(WSCSYSTEM, name_of(system))
     for api in apis:
@@ -139,6 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--patience-seconds", type=float, default=60.0, help="for each wait")
     parser.add_argument("--deployment", required=True, help="management's")
     parser.add_argument("--lease", required=True, help="of the management that leads")
+    parser.add_argument("--test-pod", default="", help="that `helm test` has left, if it has")
     parser.add_argument("--namespace", default="", help="where; empty for our own")
     parser.add_argument(
         "--session-namespace", action="append", default=[], help="another one with jobs"
@@ -159,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         lease=arguments.lease,
         patience_seconds=patience,
     )
-    clear(apis, lease=arguments.lease)
+    clear(apis, lease=arguments.lease, test_pod=arguments.test_pod)
     return 0
 
 
