@@ -60,6 +60,8 @@ def _serve_descriptions(router: APIRouter) -> None:
         head_width: OptionalNumber = None,
         decoder_layers: Annotated[int, Query(ge=0, le=_MAX_LAYERS)] = 0,
         decoder_sequence: OptionalNumber = None,
+        lora_rank: Annotated[int, Query(ge=0, le=_MAX_NUMBER)] = 0,
+        evaluation: bool = False,
         systems: Systems = 1,
         machine: str = "cs2",
         batch: OptionalNumber = None,
@@ -71,7 +73,8 @@ def _serve_descriptions(router: APIRouter) -> None:
         """Return what systems would do with a transformer; every time is simulated.
 
         A decoder unless it is `bidirectional` (an encoder such as BERT) or has `decoder_layers`
-        (an encoder-decoder such as T5, whose `layers` and `sequence` are the encoder's).
+        (an encoder-decoder such as T5, whose `layers` and `sequence` are the encoder's). With a
+        `lora_rank` adapters alone are trained, in an `evaluation` nothing.
         """
         question = {
             "model": {
@@ -90,6 +93,8 @@ def _serve_descriptions(router: APIRouter) -> None:
                 "head_width": head_width,
                 "decoder_layers": decoder_layers,
                 "decoder_sequence": decoder_sequence,
+                "lora_rank": lora_rank,
+                "is_evaluation": evaluation,
             },
             "systems": systems,
             "machine": machine,

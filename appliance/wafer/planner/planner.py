@@ -37,6 +37,10 @@ MEMORYX_BYTES_PER_PARAMETER = 20.0
 """2.4 PB hold 120 T parameters (data sheet): weight, gradient, two moments and room."""
 MEMORYX_BYTES_PER_PLACE = 2.0
 """Of a parameter that is kept alone, without the zeros around it: its column (assumed)."""
+FROZEN_BYTES_PER_PARAMETER = 4.0
+"""Of a weight that is not trained: itself (assumed)."""
+STEPS_OF_A_FINE_TUNING = 1000
+"""What `days` is for where nobody says and not all weights are trained: an arbitrary number."""
 _SECONDS_PER_DAY = 86_400.0
 
 
@@ -66,8 +70,8 @@ class Estimate:
         step: The step on the systems asked for.
         trust: How far its throughput may be trusted.
         tokens_per_second: Of all systems.
-        num_parameters: Trainable elements.
-        tokens: Training tokens that `days` and `energy_kwh` are for.
+        num_parameters: Elements of all weights.
+        tokens: Tokens that `days` and `energy_kwh` are for.
         days: Simulated training time, without staging and checkpoints.
         energy_kwh: Of the systems alone; MemoryX, SwarmX and CPU nodes not included.
         memoryx_bytes: Parameter store needed.
@@ -120,7 +124,7 @@ def estimate(
         num_systems: How many; beyond the 192 that SwarmX is sold for is allowed.
         batch_size: Global batch; what fills every system's memory once if None.
         micro_batch: Samples per pass and system; chosen if None.
-        tokens: To train on; 20 per parameter if None.
+        tokens: To train on; 20 per parameter if None, a thousand steps where not all is trained.
         calibration: Costs of the software.
         inputs: Input workers.
         execution: How the wafer is used; None takes pipelined where that fits.
@@ -135,6 +139,12 @@ def estimate(
         )
     batch = batch_size if batch_size is not None else _filling_batch(program, machine, num_systems)
     chosen = execution or _fitting_execution(program, machine, -(-batch // num_systems))
+    is_all_trained = program.num_trained is None
+    if chosen is Execution.PIPELINED and not is_all_trained:
+        raise UserError(
+            f"{program.name}: pipelined execution is estimated for training of all weights only.",
+            hint="Ask for weight-streaming.",
+        )
 
     time = functools.partial(
         _timing,
@@ -150,10 +160,10 @@ def estimate(
     counts = curve_counts(num_systems)
     weak = _curve([(count, time(count, share * count)) for count in counts])
     strong = _curve([(count, time(count, batch)) for count in counts if count <= batch])
-    total = tokens if tokens is not None else compute_optimal_tokens(program.num_parameters)
+    total = tokens if tokens is not None else _usual_tokens(program, batch)
     rate = step.samples_per_second * program.tokens_per_sample
     seconds = total / rate
-    is_of_family = isinstance(model, Transformer) and model.is_decoder
+    is_of_family = isinstance(model, Transformer) and model.is_decoder and is_all_trained
     flops = _flops(model, program) * total
     return Estimate(
         name=program.name,
@@ -166,10 +176,10 @@ def estimate(
         tokens=total,
         days=seconds / _SECONDS_PER_DAY,
         energy_kwh=num_systems * machine.power_watts * seconds / 3.6e6,
-        memoryx_bytes=program.num_parameters * _memoryx_bytes_per_parameter(program),
+        memoryx_bytes=_memoryx_bytes(program),
         flops=flops,
         loss=compute_optimal_loss(flops) if is_of_family else None,
-        mup=_mup(model),
+        mup=_mup(model) if is_all_trained else None,
         phases=phase_times(program.num_parameters, machine),
         weak_scaling=weak,
         strong_scaling=strong,
@@ -209,11 +219,20 @@ def curve_counts(num_systems: int) -> tuple[int, ...]:
     return (*powers, num_systems)
 
 
-def _memoryx_bytes_per_parameter(program: StepProgram) -> float:
-    """Return what MemoryX keeps of a parameter, on average: of sparse ones what is not zero."""
+def _memoryx_bytes(program: StepProgram) -> float:
+    """Return what MemoryX keeps: of sparse weights what is not zero, of frozen ones themselves."""
     updated = program.updated_share
     sparse = updated * (MEMORYX_BYTES_PER_PARAMETER + MEMORYX_BYTES_PER_PLACE)
-    return min(MEMORYX_BYTES_PER_PARAMETER, sparse)
+    trained = program.trained_parameters
+    frozen = program.num_parameters if program.num_trained is not None else 0.0
+    each = min(MEMORYX_BYTES_PER_PARAMETER, sparse)
+    return trained * each + frozen * FROZEN_BYTES_PER_PARAMETER
+
+
+def _usual_tokens(program: StepProgram, batch: int) -> float:
+    if program.num_trained is None:
+        return compute_optimal_tokens(program.num_parameters)
+    return float(STEPS_OF_A_FINE_TUNING * batch * program.tokens_per_sample)
 
 
 def _mup(model: Transformer | StepProgram) -> MupAdvice | None:
@@ -224,14 +243,14 @@ def _mup(model: Transformer | StepProgram) -> MupAdvice | None:
 
 def _flops(model: Transformer | StepProgram, program: StepProgram) -> float:
     """Return the floating-point operations for each token of the training."""
-    if isinstance(model, Transformer) and model.is_decoder:
+    if isinstance(model, Transformer) and model.is_decoder and model.is_all_trained:
         return training_flops_per_token(model)
     return 2.0 * float(program.table.macs().sum()) / program.tokens_per_sample
 
 
 def _fitting_execution(program: StepProgram, machine: Machine, share: int) -> Execution:
     fits = resident_need(program, share).num_bytes <= free_bytes(machine)
-    if fits and program.num_segments == 1:
+    if fits and program.num_segments == 1 and program.num_trained is None:
         return Execution.PIPELINED
     return Execution.WEIGHT_STREAMING
 

@@ -43,6 +43,9 @@ class Transformer:
         head_width: Features of one attention head; the hidden size over the heads if None.
         decoder_layers: Blocks of the decoder of an encoder-decoder; 0 for other models.
         decoder_sequence: Tokens of a sample's target; as many as of its source if None.
+        lora_rank: Rank of the adapters beside each product of a block, which alone are trained
+            (LoRA); 0 where all weights are.
+        is_evaluation: Whether nothing is trained: the forward pass alone.
     """
 
     name: str
@@ -65,12 +68,15 @@ class Transformer:
     head_width: int | None = None
     decoder_layers: int = 0
     decoder_sequence: int | None = None
+    lora_rank: int = 0
+    is_evaluation: bool = False
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "ffn", "sequence"):
             if getattr(self, name) < 1:
                 raise UserError(f"Model {self.name!r}: {name} is {getattr(self, name)}, below 1.")
-        for name, least in (("head_width", 1), ("decoder_layers", 0), ("decoder_sequence", 1)):
+        least_of = {"head_width": 1, "decoder_layers": 0, "decoder_sequence": 1, "lora_rank": 0}
+        for name, least in least_of.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UserError(f"Model {self.name!r}: {name} is {value}, below {least}.")
@@ -79,6 +85,11 @@ class Transformer:
                 f"Model {self.name!r}: {self.decoder_sequence} tokens of a target need a decoder, "
                 "decoder_layers is 0.",
                 hint="Give decoder_layers, or leave decoder_sequence out.",
+            )
+        if self.lora_rank and self.is_evaluation:
+            raise UserError(
+                f"Model {self.name!r}: an evaluation trains no adapters of rank {self.lora_rank}.",
+                hint="Leave one of the two out.",
             )
         if self.head_width is None and self.hidden % self.heads:
             raise UserError(
@@ -109,6 +120,11 @@ class Transformer:
         if not self.decoder_layers:
             return 0
         return self.decoder_sequence or self.sequence
+
+    @property
+    def is_all_trained(self) -> bool:
+        """Whether every weight is trained: neither adapters alone nor nothing."""
+        return not self.lora_rank and not self.is_evaluation
 
     @property
     def is_decoder(self) -> bool:
@@ -171,6 +187,8 @@ def described_transformer(
     head_width: int | None = None,
     decoder_layers: int = 0,
     decoder_sequence: int | None = None,
+    lora_rank: int = 0,
+    is_evaluation: bool = False,
 ) -> Transformer:
     """Return a transformer of which a user has said only what matters; see `Transformer`.
 
@@ -199,8 +217,11 @@ def described_transformer(
         head_width=head_width,
         decoder_layers=decoder_layers,
         decoder_sequence=decoder_sequence,
+        lora_rank=lora_rank,
+        is_evaluation=is_evaluation,
     )
-    return replace(described, name=f"{_kind(described)} {count(described.num_parameters)}")
+    what = ", evaluation" if is_evaluation else f", LoRA of rank {lora_rank}" if lora_rank else ""
+    return replace(described, name=f"{_kind(described)} {count(described.num_parameters)}{what}")
 
 
 def _density(sparsity: float, density: float) -> float:

@@ -88,10 +88,14 @@ class _Stack:
         The output that a decoder attends to stays beside it, with its gradient.
         """
         features = 4 * model.hidden + (4 if model.is_gated else 3) * model.ffn
+        if model.is_evaluation:  # no gradients
+            features -= model.hidden + model.ffn
         return _HALF * (features * self.tokens + 2 * model.hidden * self.source_tokens)
 
     def boundary_bytes(self, model: Transformer) -> float:
-        """Return the bytes per sample of one block's output."""
+        """Return the bytes per sample of one block's output that a backward pass will need."""
+        if model.is_evaluation:
+            return 0.0
         return _HALF * model.hidden * self.tokens
 
 
@@ -133,10 +137,12 @@ class _Builder:
             for index in range(stack.layers):
                 self._block_forward(stack, index)
         self._head()
-        for stack in reversed(stacks):
-            for index in reversed(range(stack.layers)):
-                self._block_backward(stack, index)
-        self._embedding(is_backward=True)
+        if not model.is_evaluation:
+            for stack in reversed(stacks):
+                for index in reversed(range(stack.layers)):
+                    self._block_backward(stack, index)
+        if model.is_all_trained:
+            self._embedding(is_backward=True)
         widest = max(stacks, key=lambda stack: stack.working_bytes(model))
         working = widest.working_bytes(model)
         return StepProgram(
@@ -154,7 +160,16 @@ class _Builder:
             waits_for_norm=model.waits_for_norm,
             stage_bytes_per_sample=working * len(self._layers),
             waiting=tuple(self._waiting()),
+            num_trained=None if model.is_all_trained else self._adapters(),
         )
+
+    def _adapters(self) -> float:
+        """Return the elements of all adapters; 0 without such."""
+        return sum(self._block_adapters(stack) * stack.layers for stack in self._stacks)
+
+    def _block_adapters(self, stack: _Stack) -> float:
+        rank = self._model.lora_rank
+        return float(sum(rank * (inner + outer) for _, _, inner, outer in self._products(stack)))
 
     def _waiting(self) -> Iterator[tuple[float, float]]:
         """Yield each block's bytes per sample, and for how many layer steps they wait."""
@@ -175,17 +190,21 @@ class _Builder:
         is_backward: bool,
         tokens: int,
         density: float = 1.0,
+        adapters: float = 0.0,
     ) -> None:
+        is_frozen = not self._model.is_all_trained
+        trained = adapters if is_frozen else weights
         suffix = "bwd" if is_backward else "fwd"
         self._layers.append(
             LayerTraffic(
                 name=f"{module}.{suffix}",
                 module=module,
                 is_backward=is_backward,
-                weight_elements=weights,
-                gradient_elements=weights if is_backward else 0.0,
+                weight_elements=weights + adapters,
+                gradient_elements=trained if is_backward else 0.0,
                 activation_bytes=_HALF * self._model.hidden * tokens,
                 density=density,
+                is_frozen=is_frozen,
             )
         )
 
@@ -284,6 +303,7 @@ class _Builder:
             is_backward=is_backward,
             tokens=stack.tokens + stack.source_tokens,
             density=self._model.density,
+            adapters=self._block_adapters(stack),
         )
 
     def _block_forward(self, stack: _Stack, index: int) -> None:
@@ -291,6 +311,7 @@ class _Builder:
         self._block_step(stack, index, is_backward=False)
         for name, tokens, inner, outer in self._products(stack):
             self._add(name, Kind.MATMUL, inner, outer, tokens=tokens, density=density)
+            self._adapter(name, inner, outer, tokens=tokens, is_backward=False)
         for attention in stack.attentions:
             self._attend("scores", Kind.SCORES, attention)
             self._attend("context", Kind.CONTEXT, attention)
@@ -301,6 +322,7 @@ class _Builder:
         self._block_step(stack, index, is_backward=True)
         for name, tokens, inner, outer in reversed(self._products(stack)):
             self._product_backward(name, inner, outer, tokens=tokens, density=self._model.density)
+            self._adapter(name, inner, outer, tokens=tokens, is_backward=True)
         for attention in stack.attentions:
             self._attend("scores_grad", Kind.SCORES, attention, repeat=2)
             self._attend("query_grad", Kind.CONTEXT, attention)
@@ -313,6 +335,8 @@ class _Builder:
         self, name: str, inner: int, outer: int, *, tokens: float, density: float = 1.0
     ) -> None:
         self._add(f"{name}_input_grad", Kind.MATMUL, outer, inner, tokens=tokens, density=density)
+        if not self._model.is_all_trained:
+            return
         self._add(
             f"{name}_weight_grad",
             Kind.WEIGHT_GRADIENT,
@@ -322,6 +346,21 @@ class _Builder:
             density=density,
         )
         self._add(f"{name}_bias_grad", Kind.REDUCTION, outer, outer, tokens=tokens)
+
+    def _adapter(
+        self, name: str, inner: int, outer: int, *, tokens: float, is_backward: bool
+    ) -> None:
+        """Add the two thin products beside a frozen one; what they make is added to its result."""
+        rank = self._model.lora_rank
+        if not rank:
+            return
+        for part, read, made in (("down", inner, rank), ("up", rank, outer)):
+            if is_backward:
+                self._add(f"{name}_{part}_input_grad", Kind.MATMUL, made, read, tokens=tokens)
+                kind = Kind.WEIGHT_GRADIENT
+                self._add(f"{name}_{part}_weight_grad", kind, read, made, tokens=tokens)
+            else:
+                self._add(f"{name}_{part}", Kind.MATMUL, read, made, tokens=tokens)
 
     def _head(self) -> None:
         model = self._model
@@ -341,6 +380,8 @@ class _Builder:
             bits=32,
             work=2 * _SOFTMAX_WORK,
         )
+        if model.is_evaluation:
+            return
         self._step("head", weights, is_backward=True, tokens=sample)
         self._product_backward("logits", model.hidden, model.vocab, tokens=tokens)
 

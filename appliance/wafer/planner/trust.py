@@ -72,8 +72,11 @@ def _outside(program: StepProgram, num_systems: int, execution: Execution) -> li
         found.append(f"{program.tokens_per_sample:g} tokens a sample ({short} to {long})")
     if num_systems > MEASURED_SYSTEMS:
         found.append(f"{num_systems} systems (1 and {MEASURED_SYSTEMS})")
-    if program.updated_share < 1:
+    if program.is_sparse or program.updated_share < 1:
         found.append("sparse weights (dense)")
+    if program.num_trained is not None:
+        what = "frozen weights" if program.num_trained else "an evaluation"
+        found.append(f"{what} (training of all weights)")
     if execution is Execution.PIPELINED:
         found.append("pipelined execution (weight streaming)")
     return found

@@ -211,14 +211,14 @@ def decided_step_timing(
     micro = math.ceil(share / passes)
     delay = straggler_factor(num_systems)
     one = _micro_batch(program, machine, micro, calibration, delay)
-    tree = tree_seconds(num_systems, machine)
+    tree = tree_seconds(num_systems, machine) if program.trained_parameters else 0.0
     end = float(one.end[-1])
     step_end = _boundary_end(program, one, machine, tree)
     totals = {
         Bound.COMPUTE: passes * float(one.busy.sum()),
         Bound.INJECTION: passes * float(one.injection.sum()),
         Bound.REDUCTION: passes * float(one.drain.sum()) + tree,
-        Bound.UPDATE: program.num_parameters
+        Bound.UPDATE: program.trained_parameters
         * program.updated_share
         * UPDATE_BYTES
         / machine.memoryx_bytes_per_second,
@@ -315,7 +315,7 @@ def _micro_batch(
     weights = np.array([layer.weight_elements for layer in layers])
     density = np.array([layer.density for layer in layers])
     dense_or_sparse = np.minimum(WEIGHT_BYTES, (WEIGHT_BYTES + INDEX_BYTES) * density)
-    gradients = np.array([layer.gradient_elements for layer in layers]) * np.minimum(1, density)
+    gradients = np.array([layer.gradient_elements * layer.gradient_density for layer in layers])
     spilled = memory_use(program, machine, micro).spills
     boundary = np.array([layer.activation_bytes for layer in layers]) * micro * spilled
     rate = machine.io_bytes_per_second
@@ -368,7 +368,7 @@ def _boundary_end(program: StepProgram, one: _MicroBatch, machine: Machine, tree
         if not layer.gradient_elements:
             continue
         ready = summed_last if program.waits_for_norm else float(drained[index]) + tree
-        elements = layer.gradient_elements * min(1.0, layer.density)
+        elements = layer.gradient_elements * layer.gradient_density
         work = elements * UPDATE_BYTES / machine.memoryx_bytes_per_second
         updated = max(updated, ready) + work
         first_use = forward.get(layer.module, 0)

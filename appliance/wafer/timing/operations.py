@@ -90,6 +90,7 @@ class LayerTraffic:
         activation_bytes: Boundary activations that leave or return when they do not fit, for the
             batch that the operations speak of.
         density: Non-zero fraction of the streamed weights.
+        is_frozen: Whether the gradients are those of dense adapters beside frozen weights.
     """
 
     name: str
@@ -99,6 +100,12 @@ class LayerTraffic:
     gradient_elements: float
     activation_bytes: float = 0.0
     density: float = 1.0
+    is_frozen: bool = False
+
+    @property
+    def gradient_density(self) -> float:
+        """Non-zero fraction of the gradients."""
+        return 1.0 if self.is_frozen else min(1.0, self.density)
 
 
 _FloatColumn = NDArray[np.float64]

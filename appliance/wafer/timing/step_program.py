@@ -17,7 +17,7 @@ class StepProgram:
         name: For reports.
         table: Its operations, tokens of one sample.
         layers: Its layer steps in stream order; activation bytes of one sample.
-        num_parameters: Trainable elements.
+        num_parameters: Elements of all weights.
         working_bytes_per_sample: The most that one layer step keeps on the wafer for each sample.
         largest: What takes the most of that, as (name, bytes per sample).
         boundary_bytes_per_sample: What must outlive its layer step until the backward pass.
@@ -32,6 +32,7 @@ class StepProgram:
             infinitely many where it waits for the whole batch.
         num_segments: Parts of the step between which all samples wait for a sum over the batch,
             without one before anything is loaded.
+        num_trained: Elements that are trained, where that is not all of them; 0 in an evaluation.
     """
 
     name: str
@@ -48,10 +49,21 @@ class StepProgram:
     stage_bytes_per_sample: float = 0.0
     waiting: tuple[tuple[float, float], ...] = ()
     num_segments: int = 1
+    num_trained: float | None = None
+
+    @property
+    def trained_parameters(self) -> float:
+        """Elements that are trained."""
+        return self.num_parameters if self.num_trained is None else self.num_trained
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether weights are streamed without their zeros."""
+        return any(layer.density < 1 for layer in self.layers)
 
     @property
     def updated_share(self) -> float:
         """The part of the parameters that have a gradient: those that are not zero for good."""
         total = sum(layer.gradient_elements for layer in self.layers)
-        kept = sum(layer.gradient_elements * min(1.0, layer.density) for layer in self.layers)
+        kept = sum(layer.gradient_elements * layer.gradient_density for layer in self.layers)
         return kept / total if total else 1.0

@@ -86,6 +86,11 @@ DecoderSequenceFlag = Annotated[
     int | None,
     option(metavar="N", min=1, help="Tokens of a sample's target. [default: as --sequence]"),
 ]
+LoraRankFlag = Annotated[
+    int,
+    option(metavar="N", min=0, help="Train adapters of this rank alone (LoRA); 0 trains all."),
+]
+EvaluationFlag = Annotated[bool, option("--evaluation", help="Train nothing: an evaluation job.")]
 ProgramFlag = Annotated[
     Path | None,
     option(
@@ -120,7 +125,8 @@ TokensFlag = Annotated[
     option(
         metavar="N",
         min=1,
-        help="Training tokens, as in 300e9. [default: 20 for each parameter]",
+        help="Training tokens, as in 300e9. [default: 20 for each parameter; a thousand steps "
+        "of LoRA or an evaluation]",
     ),
 ]
 WorkersFlag = Annotated[int, option(metavar="N", min=1, help="Input workers per system.")]
@@ -163,6 +169,8 @@ def estimate_model(
     head_width: HeadWidthFlag = None,
     decoder_layers: DecoderLayersFlag = 0,
     decoder_sequence: DecoderSequenceFlag = None,
+    lora_rank: LoraRankFlag = 0,
+    evaluation: EvaluationFlag = False,
     program: ProgramFlag = None,
     systems: SystemsFlag = "1",
     machine: MachineFlag = "cs2",
@@ -203,6 +211,8 @@ def estimate_model(
             head_width=head_width,
             decoder_layers=decoder_layers,
             decoder_sequence=decoder_sequence,
+            lora_rank=lora_rank,
+            is_evaluation=evaluation,
         )
     table, inputs = _load_machine(machine), InputPipeline(num_workers=workers)
     estimates = [

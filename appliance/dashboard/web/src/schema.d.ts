@@ -120,7 +120,8 @@ export interface paths {
          * @description Return what systems would do with a transformer; every time is simulated.
          *
          *     A decoder unless it is `bidirectional` (an encoder such as BERT) or has `decoder_layers`
-         *     (an encoder-decoder such as T5, whose `layers` and `sequence` are the encoder's).
+         *     (an encoder-decoder such as T5, whose `layers` and `sequence` are the encoder's). With a
+         *     `lora_rank` adapters alone are trained, in an `evaluation` nothing.
          */
         get: operations["get_estimate_api_v1_estimate_get"];
         put?: never;
@@ -3747,6 +3748,8 @@ export interface operations {
                 head_width?: number | null;
                 decoder_layers?: number;
                 decoder_sequence?: number | null;
+                lora_rank?: number;
+                evaluation?: boolean;
                 systems?: number;
                 machine?: string;
                 batch?: number | null;

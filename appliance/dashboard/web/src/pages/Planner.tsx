@@ -11,7 +11,7 @@ import { PlannerAnswer } from "../parts/PlannerAnswer";
 type Report = Schemas["EstimateReport"];
 
 const REQUIRED = ["layers", "hidden"];
-const PLACEHOLDERS: Readonly<Record<string, string>> = { decoder_layers: "none", decoder_sequence: "as the source", vocab: "50257", sequence: "2048", systems: "1" };
+const PLACEHOLDERS: Readonly<Record<string, string>> = { decoder_layers: "none", lora_rank: "none", decoder_sequence: "as the source", vocab: "50257", sequence: "2048", systems: "1" };
 
 interface Answered {
   /** The question as it was asked. */

@@ -20,17 +20,19 @@ export const NUMBERS = [
   ["batch", "Global batch"],
   ["micro_batch", "Micro-batch"],
   ["tokens", "Training tokens"],
+  ["lora_rank", "LoRA rank"],
 ] as const;
 
 export const SWITCHES = [
   ["bidirectional", "encoder (BERT)"],
   ["gated", "gated FFN"],
   ["untied", "separate output matrix"],
+  ["evaluation", "evaluation only"],
 ] as const;
 
 /** Inputs that say what the model is; the others say how it is trained. */
-const OF_MODEL = ["layers", "decoder_layers", "hidden", "heads", "kv_heads", "head_width", "ffn", "vocab", "sequence", "decoder_sequence", ...SWITCHES.map(([name]) => name)];
-const ALL = [...OF_MODEL, "systems", "batch", "micro_batch", "tokens", "sparsity", "machine"];
+const OF_MODEL = ["layers", "decoder_layers", "hidden", "heads", "kv_heads", "head_width", "ffn", "vocab", "sequence", "decoder_sequence", "bidirectional", "gated", "untied"];
+const ALL = [...OF_MODEL, "systems", "batch", "micro_batch", "tokens", "lora_rank", "evaluation", "sparsity", "machine"];
 
 export interface Published {
   name: string;
