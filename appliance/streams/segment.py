@@ -22,6 +22,8 @@ from appliance.core.errors import ClusterError
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYNC_FILE_RANGE_WRITE = 2
+_SYNC_FILE_RANGE_WHOLLY = 1 | _SYNC_FILE_RANGE_WRITE | 4
+"""Wait for what is being written, write what is left, and wait for that."""
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 """From the kernel's linux/fs.h; Python has no name for it."""
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -106,6 +108,21 @@ def write_behind(descriptor: int, memory: NDArray[np.uint8], start: int, end: in
     whole = (end - start - rest) // mmap.PAGESIZE * mmap.PAGESIZE
     if whole > 0:
         _LIBC.madvise(ctypes.c_void_p(address + rest), ctypes.c_size_t(whole), mmap.MADV_DONTNEED)
+
+
+def drop_written(descriptor: int, start: int, end: int) -> None:
+    """Wait until bytes of a file-backed segment are in the file, and give their memory back.
+
+    Pages that a process has looked at since `write_behind`, or that it changes meanwhile,
+    stay in memory. As there, nothing follows if the kernel declines.
+    """
+    _LIBC.sync_file_range(
+        descriptor,
+        ctypes.c_int64(start),
+        ctypes.c_int64(end - start),
+        ctypes.c_uint(_SYNC_FILE_RANGE_WHOLLY),
+    )
+    os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_DONTNEED)
 
 
 def give_back(descriptor: int, start: int, end: int) -> None:

@@ -23,10 +23,12 @@ class Backing:
     Attributes:
         directory: Where files without a name are made; those of snapshots always are.
         is_on_disk: Whether state lies in such a file, too.
+        room_bytes: Memory that tensors may take.
     """
 
     directory: Path
     is_on_disk: bool = False
+    room_bytes: int = 0
 
     @property
     def state_directory(self) -> Path | None:
@@ -42,7 +44,8 @@ def choose_backing(need_bytes: int, *, limit_bytes: int, directory: Path) -> Bac
         limit_bytes: Memory that the pod may use.
         directory: Where files are made.
     """
-    return Backing(directory=directory, is_on_disk=need_bytes > limit_bytes * TENSOR_SHARE)
+    room = int(limit_bytes * TENSOR_SHARE)
+    return Backing(directory=directory, is_on_disk=need_bytes > room, room_bytes=room)
 
 
 def memory_limit() -> int:

@@ -58,6 +58,9 @@ from workers.memoryx.readiness import Readiness
 from workers.memoryx.tensor_store import TensorStore
 from workers.memoryx.updates import Updates
 
+_PAGED_ANNOUNCE_SLOTS = 2
+"""Each is a layer step that is read ahead; more would push out of memory what is needed sooner."""
+
 
 class EventCount:
     """How many events of the session have happened; threads wait for it to grow."""
@@ -163,12 +166,13 @@ class WeightSession:
         self._idle = threading.Event()
         self._idle.set()
         self._paging: Paging | None = None
+        is_on_disk = store.backing.is_on_disk
         with contextlib.ExitStack() as stack:
             self._announce = stack.enter_context(
                 context.serve_ring(
                     number,
                     announce(shard.index),
-                    num_slots=NUM_ANNOUNCE_SLOTS,
+                    num_slots=_PAGED_ANNOUNCE_SLOTS if is_on_disk else NUM_ANNOUNCE_SLOTS,
                     slot_bytes=self._load_slots.largest_header_bytes,
                 )
             )
@@ -183,10 +187,11 @@ class WeightSession:
                         slot_bytes=self._output_layout.num_bytes,
                     )
                 )
-            if store.backing.is_on_disk:
+            if is_on_disk:
                 state = Paged(store.layout, store.memory, store.descriptor)
                 packed = Paged(store.packed_layout, store.packed_memory, store.packed_descriptor)
-                self._paging = Paging(plan, state, packed, self._layer_steps)
+                room = store.backing.room_bytes
+                self._paging = Paging(plan, state, packed, self._layer_steps, room_bytes=room)
                 stack.callback(self._paging.close)
             self._streams = stack.pop_all()
 
