@@ -1,6 +1,6 @@
 """Training whose state is larger than the memory of all its pods: what crosses the disk in a step.
 
-    python -m benchmarks.larger_than_memory [--width 1536] [--depth 12] [--share 0.5] [--steps 3]
+    python -m benchmarks.larger_than_memory [--width 1536] [--depth 24] [--share 0.5] [--steps 3]
 
 A GPT trains with AdamW twice: in a control group that has room for `--share` of the state, pages of
 files included, so that the state is in a file, and with its state in memory. One line for each bar,
@@ -127,7 +127,7 @@ def main() -> int:
     """Measure and print; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--width", type=int, default=1536)
-    parser.add_argument("--depth", type=int, default=12)
+    parser.add_argument("--depth", type=int, default=24)
     parser.add_argument("--share", type=float, default=0.5, help="memory for each byte of state")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="a trial")

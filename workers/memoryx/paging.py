@@ -22,8 +22,8 @@ from appliance.core.plans.plan import Plan, Update
 from appliance.streams.segment import drop_written, read_ahead, write_behind
 from appliance.streams.slot_layout import SlotLayout
 
-_LOADS_AHEAD = 2
-"""Layer steps; as many as a system holds."""
+_LOADS_AHEAD = 1
+"""Layer steps, beyond those that are announced and not yet sent."""
 _UPDATES_AHEAD = 2
 _GAP_BYTES = 1 << 16
 """Reading a gap of so many bytes costs less than a call of its own."""
@@ -76,7 +76,6 @@ class Paging:
 
     Args:
         plan: The session's plan.
-        state: Its state.
         packed: Packed copies of loads.
         layer_steps: The layer step of each announcement of a step, in order.
         room_bytes: Memory that tensors may take.
