@@ -72,6 +72,8 @@ def known(node: tree.Expression, frame: Frame, what: str, expected: Type | None 
 
 def where_known(node: tree.Expression, frame: Frame) -> Frame:
     """Where an expression that must be known is evaluated: what it calls runs at compile time."""
+    if frame.builder is None:
+        return frame
     return frame.comptime() if tree.has_function_call(node) else frame
 
 
