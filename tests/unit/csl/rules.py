@@ -230,7 +230,7 @@ RULES = (
     Rule("fifo.priority", "A FIFO has a priority on WSE-3 only.", _OD, _OD, "'.priority' of '@allocate_fifo' exists on wse3 only"),
     Rule("fifo.suspend", "An empty FIFO suspends on WSE-3 only.", _OD, _OD, "the action '.suspend' of a FIFO exists on wse3 only"),
     Rule("fifo.variable", "The buffer of a FIFO is a variable.", _OD, _OD, "the buffer of a FIFO is a variable"),
-    Rule("dsr.number", "DSRs are numbered from 0 to 63.", "test_dsds.test_dsrs_are_loaded_and_used", _NO_DSDS, "DSR 64 is outside 0 to 63"),
+    Rule("dsr.number", "DSRs are numbered from 0 to 47.", "test_dsds.test_dsrs_are_loaded_and_used", _NO_DSDS, "DSR 48 is outside 0 to 47"),
     Rule("dsr.kind", "A dest is no source and a src1 no destination.", "test_dsds.test_dsrs_are_loaded_and_used", _NO_DSDS, "a 'dsr_dest' cannot be a source"),
     Rule("dsr.circular", "A circular buffer takes a DSR and an XDSR.", _O, _O, "a circbuf_dsd needs an XDSR"),
     Rule("dsr.circular_use", "It is used through them alone.", _O, _O, "a circbuf_dsd is used through a DSR and an XDSR"),

@@ -236,7 +236,7 @@ def test_map_calls_a_function_per_element() -> None:
         ("_ = @set_dsd_base_addr($$fin, a);", "needs a memory DSD"),
         ("_ = @set_dsd_length($$s, 3);", "needs a DSD, got 'f32'"),
         ("_ = @increment_dsd_offset(ma, 1, $$void);", "is not the type of an element"),
-        ("_ = @get_dsr(dsr_dest, $$64);", "DSR 64 is outside 0 to 63"),
+        ("_ = @get_dsr(dsr_dest, $$48);", "DSR 48 is outside 0 to 47"),
         ("@load_to_dsr(@get_dsr(dsr_dest, 1), $$fin);", "a fabin_dsd cannot be in a 'dsr_dest'"),
         ("@load_to_dsr(@get_dsr(dsr_src1, 1), $$fout);", "it needs a 'dsr_dest'"),
         ("@fmovs($$@get_dsr(dsr_src1, 1), ma);", "a 'dsr_src1' cannot be a destination"),

@@ -29,7 +29,8 @@ from appliance.csl.semantics.values.types import Type
 from appliance.csl.semantics.values.values import VOID, Const, Value, field_of
 from appliance.csl.syntax import tree
 
-MAX_DSR = 63
+MAX_DSR = 47
+"""As many of each file as a PE of the fabric has."""
 _FIFO_OPTIONS = (
     *("activate_pop", "activate_push", "empty_action", "full_action", "priority", "simd_mode"),
     *("dest", "src", "xdsr"),
