@@ -188,10 +188,7 @@ class WeightSession:
                     )
                 )
             if is_on_disk:
-                state = Paged(store.layout, store.memory, store.descriptor)
-                packed = Paged(store.packed_layout, store.packed_memory, store.packed_descriptor)
-                room = store.backing.room_bytes
-                self._paging = Paging(plan, state, packed, self._layer_steps, room_bytes=room)
+                self._paging = self._make_paging(store)
                 stack.callback(self._paging.close)
             self._streams = stack.pop_all()
 
@@ -215,6 +212,12 @@ class WeightSession:
             "announce": lambda: self._announce_loads(schedule.num_steps),
             "update": lambda: self._update(schedule, sums),
         }
+
+    def _make_paging(self, store: TensorStore) -> Paging:
+        state = Paged(store.layout, store.memory, store.descriptor)
+        packed = Paged(store.packed_layout, store.packed_memory, store.packed_descriptor)
+        room = store.backing.room_bytes
+        return Paging(self._plan, state, packed, self._layer_steps, room_bytes=room)
 
     def _make_updates(self, plan: Plan) -> Updates:
         store, narrowed = self._store, self._store.sparse.narrowed

@@ -76,6 +76,8 @@ def _serve_descriptions(router: APIRouter) -> None:
         (an encoder-decoder such as T5, whose `layers` and `sequence` are the encoder's). With a
         `lora_rank` adapters alone are trained, in an `evaluation` nothing.
         """
+        run = {"systems": systems, "machine": machine, "batch": batch, "micro_batch": micro_batch}
+        rest = {"tokens": tokens, "workers": workers, "execution": execution}
         question = {
             "model": {
                 "layers": layers,
@@ -96,13 +98,8 @@ def _serve_descriptions(router: APIRouter) -> None:
                 "lora_rank": lora_rank,
                 "is_evaluation": evaluation,
             },
-            "systems": systems,
-            "machine": machine,
-            "batch": batch,
-            "micro_batch": micro_batch,
-            "tokens": tokens,
-            "workers": workers,
-            "execution": execution,
+            **run,
+            **rest,
         }
         return await _answer(request, services.estimates, question)
 
