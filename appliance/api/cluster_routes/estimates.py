@@ -78,13 +78,11 @@ def _serve_descriptions(router: APIRouter) -> None:
         """
         run = {"systems": systems, "machine": machine, "batch": batch, "micro_batch": micro_batch}
         rest = {"tokens": tokens, "workers": workers, "execution": execution}
+        layer = {"hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn}
         question = {
             "model": {
                 "layers": layers,
-                "hidden": hidden,
-                "heads": heads,
-                "kv_heads": kv_heads,
-                "ffn": ffn,
+                **layer,
                 "vocab": vocab,
                 "sequence": sequence,
                 "is_gated": gated,
