@@ -201,27 +201,6 @@ def test_a_run_lists_the_checkpoints_that_its_client_has_made(
         )
 
 
-OUT_OF_ITS_PLACE = """() => [...document.querySelectorAll(".facts > div")].filter(fact => {
-    const place = fact.getBoundingClientRect(), text = document.createRange();
-    text.selectNodeContents(fact);
-    return [...text.getClientRects()].some(
-        each => each.left < place.left - 1 || each.right > place.right + 1);
-}).map(fact => fact.textContent)"""
-
-
-@pytest.mark.parametrize("width", [1440, 1280, 768, 390])
-def test_no_fact_of_a_job_or_run_lies_over_the_next_one(
-    trained: tuple[str, str], opener: Opener, width: int
-) -> None:
-    root, job = trained
-    page = opener(root, viewport={"width": width, "height": 900}).open(f"/jobs/{job}")
-    expect(page.get_by_role("link", name="wflow-")).to_be_visible()
-    assert page.evaluate(OUT_OF_ITS_PLACE) == []
-    page.get_by_role("link", name="wflow-").click()
-    expect(page.locator(".facts").first).to_be_visible()
-    assert page.evaluate(OUT_OF_ITS_PLACE) == []
-
-
 @pytest.mark.parametrize("width", [1440, 390])
 def test_what_stands_at_an_axis_does_not_overlap(
     trained: tuple[str, str], opener: Opener, width: int
