@@ -44,7 +44,9 @@ def import_program(text: str) -> Graph:
     if not text.strip():
         raise ProgramError(
             "The program text is empty: the client could not lower the model.",
-            hint="Its own reason is in traceback_*.json under the artifact directory's executors.",
+            hint="Its own reason is in traceback_*.json under the artifact directory's executors. "
+            "If none is there, look at the directory's path: the client gives it to a shell "
+            "without quotes, so a space or a quote in it needs another directory or artifact_dir.",
         )
     return _Importer(Cursor(text)).run()
 

@@ -88,7 +88,7 @@ def test_runs_of_an_array_in_one_directory_train_what_each_would_alone(
     runs = range(4)  # of the eight that the program knows
     text = f"python {script} --run $WSC_ARRAY_INDEX --out $WSC_ARRAY_INDEX.json"
     environment = client_environment() | {"CSCONFIG_PATH": str(appliance.config_path)}
-    together = tmp_path / "together"
+    together = tmp_path / "the sweep's runs"  # the client quotes no paths
     together.mkdir()
     terminal = subprocess.run(
         [sys.executable, "-m", "csctl", "submit", "--array", "0-3", "--", "sh", "-c", text],

@@ -207,6 +207,13 @@ def test_a_malformed_text_is_refused_with_place_and_expectation(text, message):
     assert caught.value.hint
 
 
+def test_an_empty_text_names_what_keeps_the_client_from_lowering():
+    with pytest.raises(ProgramError) as caught:
+        import_program(" \n")
+    assert str(caught.value).startswith("The program text is empty")
+    assert "a space or a quote in it needs another directory" in caught.value.hint
+
+
 def test_a_truncated_text_is_refused_wherever_it_ends():
     text = program(
         '    %0 = "cirh.Pool"(%arg0, %arg1) {a = dense<[1, 2]> : tensor<2xi64>, b = "x"} : '

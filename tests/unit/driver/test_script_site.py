@@ -65,6 +65,29 @@ def test_each_start_of_a_run_lowers_in_a_directory_of_its_own(packages):
     assert len(names) == 3
 
 
+@pytest.mark.parametrize("name", ["a b", "a'b", "a;b", "a$b", "(a)", "a&b", "a*b", 'a"b', "a\\b"])
+def test_a_directory_that_a_shell_would_read_otherwise_is_named_by_a_link(packages, tmp_path, name):
+    own = tmp_path / name / "logs/runs/wsjob-a/0"
+    place = str(tmp_path / name)
+    script = (
+        f"import os; os.makedirs({place!r}); os.chdir({place!r})\n"
+        + SCRIPT.replace("(True, False)", "(True,)")
+        + "print(os.path.realpath(executor.own))\n"
+    )
+    (link, real), said = run(script, SITE, packages, WSC_DRIVER="wsjob-a")
+    assert (real, said) == (f"{own}/executors/000001", "")
+    assert link.startswith("/tmp/wsc-artifacts-")
+    assert not Path(link.split()[0]).parents[2].exists(), "the link outlives the script"
+
+
+@pytest.mark.parametrize("name", ["plain", "a#b", "mit-Umlaut-äß", "a=b,c:d@e+f%g"])
+def test_other_directories_keep_their_names(packages, tmp_path, name):
+    place = tmp_path / name
+    script = f"import os; os.makedirs({str(place)!r}); os.chdir({str(place)!r})\n" + SCRIPT
+    own, _ = run(script, SITE, packages, WSC_DRIVER="wsjob-a")[0]
+    assert own == "logs/runs/wsjob-a/0/executors/000001 logs"
+
+
 def test_a_script_that_is_no_run_is_left_alone(packages):
     assert run(SCRIPT, SITE, packages)[0] == ["logs/executors/000001 logs"] * 2
 

@@ -5,20 +5,33 @@ The public client lowers a program through files with fixed names, in
 array, a restart beside its predecessor) would read each other's program there. Here the client's
 `DataExecutor` uses `<artifact directory>/runs/<job>/<restart>/executors/...` instead.
 
+The client also hands the paths of those files to a shell without quoting them. Where a path has a
+character that a shell reads, such as a space, the executor is told of the directory by a symbolic
+link without one.
+
 It runs in the user's Python, of whatever version, without the appliance's packages: only the
 standard library is imported. Afterwards another `sitecustomize` of the user's takes place.
 """
 
+import atexit
 import importlib.util
 import os
+import re
+import shutil
 import sys
+import tempfile
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any, Dict, Optional  # noqa: UP035
 
 _MODULE = "cerebras.pytorch.utils.data.data_executor"
 _METHOD = "_setup_artifact_dir"
+_PLAIN = re.compile(r"[-\w./@%+=:,#~]*")
+"""Paths that a shell leaves as they are."""
+
+_links: Dict[str, int] = {}  # noqa: UP006
+"""Directories of links, each with the process that has made it."""
 
 
 class _Finder(MetaPathFinder):
@@ -71,13 +84,33 @@ def _separate(executor_class: Any, run: str) -> None:  # noqa: ANN401
             set_up(executor)
             return
         shared = backend.artifact_dir
-        backend.artifact_dir = os.path.join(str(shared), run)
+        backend.artifact_dir = _plain(os.path.join(str(shared), run))
         try:
             set_up(executor)
         finally:
             backend.artifact_dir = shared
 
     setattr(executor_class, _METHOD, set_up_own)
+
+
+def _plain(directory: str) -> str:
+    """Return a directory, or a link to it if a shell would read its path otherwise."""
+    path = os.path.abspath(directory)
+    if _PLAIN.fullmatch(path):
+        return directory
+    os.makedirs(path, exist_ok=True)
+    place = tempfile.mkdtemp(prefix="wsc-artifacts-", dir="/tmp")
+    _links[place] = os.getpid()
+    link = os.path.join(place, "own")
+    os.symlink(path, link)
+    return link
+
+
+def _remove_links() -> None:
+    """Remove the links as the script ends, and not as a process ends that it has forked."""
+    for place, owner in _links.items():
+        if os.getpid() == owner:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def _run_next() -> None:
@@ -94,5 +127,6 @@ def _run_next() -> None:
 if __name__ == "sitecustomize":  # not where tools import it under its full name
     if driver := os.environ.get("WSC_DRIVER"):
         restart = os.environ.get("WSC_RESTART_COUNT", "0")
+        atexit.register(_remove_links)  # the first is called last: the client still writes there
         sys.meta_path.insert(0, _Finder(os.path.join("runs", driver, restart)))
     _run_next()
