@@ -274,6 +274,24 @@ def test_cancelling_nothing_or_twice_is_no_error_for_a_client(appliance):
     cancel(appliance, job)
 
 
+@pytest.mark.parametrize(
+    ("status", "told", "shown"),
+    [
+        (pb.JOB_STATUS_CANCELLED, "", "cancelled by its client: the script was interrupted"),
+        (pb.JOB_STATUS_CANCELLED, "success", "cancelled by its client: the script was interrupted"),
+        (pb.JOB_STATUS_CANCELLED, "no more", "no more"),
+        (pb.JOB_STATUS_FAILED, "", "the script failed; its terminal says how"),
+        (pb.JOB_STATUS_FAILED, "KeyError: 7", "KeyError: 7"),
+        (pb.JOB_STATUS_SUCCEEDED, "success", "success"),
+    ],
+)
+def test_a_job_says_why_its_client_has_ended_it(appliance, status, told, shown):
+    job = start(appliance)
+    request = pb.CancelJobRequest(job_id=job, job_status=status, message=told)
+    appliance.cluster.CancelJobV2(request)
+    assert appliance.status(job).message.startswith(shown)
+
+
 def test_unknown_jobs_and_methods_are_refused_in_a_sentence(appliance):
     unknown = refusal(appliance.status, "wsjob-nix")
     assert unknown.code() is grpc.StatusCode.NOT_FOUND

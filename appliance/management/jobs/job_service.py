@@ -214,6 +214,8 @@ class JobService:
         record = self.load(job)
         if record.type.is_sdk and message in NO_REASONS:
             message = _unsaid_end(phase, self.warnings(job))
+        elif not record.type.is_sdk:
+            message = _end_in_words(phase, message)
         end = machine.EndRequested(phase=phase, message=message)
         self._mailbox.post(Happened(job=job, event=end))
 
@@ -389,6 +391,22 @@ def _unsaid_end(phase: Phase, warnings: Sequence[EventRecord]) -> str:
     if phase is Phase.FAILED and warnings:
         return warnings[-1].message
     return _UNSAID_ENDS.get(phase, "")
+
+
+_GOOD_END = "success"
+"""What the training client says of any end without an exception: also when the script leaves its
+loop, or is interrupted, and it has the job cancelled."""
+
+
+def _end_in_words(phase: Phase, message: str) -> str:
+    """Return what a training client says of a job's end, or what its silence means."""
+    match phase:
+        case Phase.CANCELLED if message in ("", _GOOD_END):
+            return "cancelled by its client: the script was interrupted, or left its loop early"
+        case Phase.FAILED if not message:
+            return "the script failed; its terminal says how"
+        case _:
+            return message
 
 
 def _waiting(status: str, message: str) -> str:
