@@ -31,7 +31,7 @@ layout {
 """
 
 
-def _pair(
+def pair(
     page: str,
     says: str,
     *,
@@ -60,20 +60,20 @@ def _pair(
     )
 
 
-def _switched(positions: str) -> str:
+def switched(positions: str) -> str:
     """The routes with a switch at the sender."""
     return ROUTES.replace(
         ".tx = .{ WEST } }", ".tx = .{ WEST } }, .switches = .{ " + positions + " }"
     )
 
 
-def _filtered(settings: str) -> str:
+def filtered(settings: str) -> str:
     """The routes with a filter at the receiver."""
     return ROUTES.replace(".tx = .{ RAMP } }", ".tx = .{ RAMP } }, " + settings)
 
 
 ROWS = (
-    _pair(
+    pair(
         "tasks",
         "a data task gets the whole word, halves, or a float",
         pe=TASK
@@ -82,7 +82,7 @@ ROWS = (
         sends="data[0] = 0x0005ffff; @mov32(fo, dd, .{ .async = true });",
         out=(-1, 20, 30, 40, 5, 0, 0, 0),
     ),
-    _pair(
+    pair(
         "tasks",
         "a data task that blocks itself until a local task unblocks it",
         pe=TASK
@@ -91,7 +91,7 @@ ROWS = (
         sends="@mov32(fo, dd, .{ .async = true });",
         out=(11, 21, 31, 41),
     ),
-    _pair(
+    pair(
         "tasks",
         "a data task with a float and one of two floats of 16 bits",
         pe=TASK
@@ -100,7 +100,7 @@ ROWS = (
         sends="data[0] = 0x40003c00; data[1] = 0; data[2] = 0xbc00; data[3] = 0x3c000000; @mov32(fo, dd, .{ .async = true });",
         out=(3, 0, -1, 1),
     ),
-    _pair(
+    pair(
         "dsds",
         "received words are added to memory",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); const lt = @get_local_task_id(10); var acc = [4]u16{ 1, 2, 3, 4 }; const da = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> acc[i] }); task done() void { for (@range(u16, 4)) |i| { out[i] = @as(i32, acc[i]); } sys.unblock_cmd_stream(); } comptime { @bind_local_task(done, lt); }",
@@ -108,7 +108,7 @@ ROWS = (
         sends="@mov32(fo, dd, .{ .async = true });",
         out=(11, 22, 33, 44),
     ),
-    _pair(
+    pair(
         "dsds",
         "an operation from the fabric into a number, awaited",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); var s: f32 = 0.5;",
@@ -117,7 +117,7 @@ ROWS = (
         out=(11,),
         sender="var f = [4]f32{ 1.0, 2.0, 3.0, 4.5 }; const df = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> f[i] });",
     ),
-    _pair(
+    pair(
         "dsds",
         "an operation reads memory and sends what it computes",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); var r = @zeros([4]f32); const dr = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> r[i] });",
@@ -126,7 +126,7 @@ ROWS = (
         out=(2, 9),
         sender="var f = [4]f32{ 1.0, 2.0, 3.0, 4.5 }; const df = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> f[i] });",
     ),
-    _pair(
+    pair(
         "dsds",
         "an operation unblocks a data task at its end",
         pe=TASK
@@ -135,7 +135,7 @@ ROWS = (
         sends="@mov32(fo, dd, .{ .async = true });",
         out=(10, 20, 30, 40),
     ),
-    _pair(
+    pair(
         "dsds",
         "operations run on microthreads of their own",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); const lt = @get_local_task_id(10); var r = @zeros([4]u32); const dr = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> r[i] }); task done() void { out[0] = @as(i32, r[3]); sys.unblock_cmd_stream(); } comptime { @bind_local_task(done, lt); }",
@@ -144,7 +144,7 @@ ROWS = (
         out=(40,),
         architectures=WSE3,
     ),
-    _pair(
+    pair(
         "control",
         "a control wavelet ends an operation and activates a task",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 100, .fabric_color = c0, .input_queue = iq }); const lt = @get_local_task_id(10); var r = @zeros([100]u32); const dr = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{100} -> r[i] }); task done() void { for (@range(u16, 5)) |i| { out[i] = @as(i32, r[i]); } sys.unblock_cmd_stream(); } comptime { @bind_local_task(done, lt); }",
@@ -153,7 +153,7 @@ ROWS = (
         out=(10, 20, 30, 40, 0),
         sender='const ctrl = @import_module("<control>"); const fc = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c0, .output_queue = oq, .control = true }); const lt = @get_local_task_id(10); task go() void { @mov32(fc, ctrl.encode_single_payload(ctrl.opcode.NOP, false, {}, 0), .{ .async = true }); sys.unblock_cmd_stream(); } comptime { @bind_local_task(go, lt); }',
     ),
-    _pair(
+    pair(
         "control",
         "a control wavelet runs a control task with its data",
         pe='task ct(v: u16) void { out[0] = @as(i32, v); sys.unblock_cmd_stream(); } comptime { @bind_control_task(ct, @get_control_task_id(40)); if (@is_arch("wse3")) { @unblock(iq); } else { @unblock(c0); } }',
@@ -162,7 +162,7 @@ ROWS = (
         out=(77,),
         sender='const ctrl = @import_module("<control>"); const fc = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c0, .output_queue = oq, .control = true });',
     ),
-    _pair(
+    pair(
         "switches",
         "a switch advances with a control wavelet and goes back to position 0",
         pe=TASK
@@ -176,7 +176,7 @@ ROWS = (
             ".{ .routes = .{ .rx = .{ RAMP }, .tx = .{ WEST } }, .switches = .{ .pos1 = .{ .tx = EAST }, .ring_mode = true, .pop_mode = .{ .always_pop = true } } }",
         ),
     ),
-    _pair(
+    pair(
         "filters",
         "a counting filter passes every second word",
         pe=TASK
@@ -189,7 +189,7 @@ ROWS = (
             ".tx = .{ RAMP } }, .filter = .{ .kind = .{ .counter = true }, .count_data = true, .count_control = false, .init_counter = 0, .limit1 = 1, .max_counter = 0 }",
         ),
     ),
-    _pair(
+    pair(
         "filters",
         "a range filter passes the indices between its bounds",
         pe=TASK
@@ -202,7 +202,7 @@ ROWS = (
             ".tx = .{ RAMP } }, .filter = .{ .kind = .{ .range = true }, .min_idx = 1, .max_idx = 2 }",
         ),
     ),
-    _pair(
+    pair(
         "dsds",
         "one index for all elements",
         pe=TAKE_3,
@@ -211,7 +211,7 @@ ROWS = (
         sends="@mov16(f3, hd, .{ .async = true, .index = 5 });",
         out=(7 + (5 << 16), 8 + (5 << 16), 9 + (5 << 16)),
     ),
-    _pair(
+    pair(
         "dsds",
         "'advance_switch' advances after the last word",
         pe=TAKE_4,
@@ -219,9 +219,9 @@ ROWS = (
         sender="const f2 = @get_dsd(fabout_dsd, .{ .extent = 2, .fabric_color = c0, .output_queue = oq, .advance_switch = true }); const d2 = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{2} -> data[i] });",
         sends="@mov32(f2, d2); @mov32(f2, d2); data[0] = 50; data[1] = 60; @mov32(f2, d2);",
         out=(10, 20, 50, 60),
-        routes=_switched(".pos1 = .{ .tx = EAST }, .ring_mode = true"),
+        routes=switched(".pos1 = .{ .tx = EAST }, .ring_mode = true"),
     ),
-    _pair(
+    pair(
         "dsds",
         "'zero' clears the source that was sent",
         pe=TAKE_4,
@@ -230,7 +230,7 @@ ROWS = (
         sends="@mov32(fz, d2); @mov32(fz, d2);",
         out=(10, 20, 0, 0),
     ),
-    _pair(
+    pair(
         "switches",
         "'current_switch_pos' is where a switch begins",
         pe=TAKE_2,
@@ -240,9 +240,9 @@ ROWS = (
         + ADVANCE
         + "@mov32(one, @as(u32, 2)); @mov32(one, @as(u32, 3));",
         out=(2, 3),
-        routes=_switched(".pos1 = .{ .tx = EAST }, .current_switch_pos = 1, .ring_mode = true"),
+        routes=switched(".pos1 = .{ .tx = EAST }, .current_switch_pos = 1, .ring_mode = true"),
     ),
-    _pair(
+    pair(
         "switches",
         "a switch without 'ring_mode' stays at its last position",
         pe=TAKE_2,
@@ -254,9 +254,9 @@ ROWS = (
         + ADVANCE
         + "@mov32(one, @as(u32, 3)); @mov32(fc, ctrl.encode_single_payload(ctrl.opcode.SWITCH_RST, true, {}, 0)); @mov32(one, @as(u32, 4));",
         out=(1, 4),
-        routes=_switched(".pos1 = .{ .tx = EAST }"),
+        routes=switched(".pos1 = .{ .tx = EAST }"),
     ),
-    _pair(
+    pair(
         "switches",
         "an invalid position is passed over",
         pe=TAKE_2,
@@ -268,11 +268,9 @@ ROWS = (
         + ADVANCE
         + "@mov32(one, @as(u32, 3)); ",
         out=(1, 3),
-        routes=_switched(
-            ".pos1 = .{ .tx = EAST }, .pos2 = .{ .invalid = true }, .ring_mode = true"
-        ),
+        routes=switched(".pos1 = .{ .tx = EAST }, .pos2 = .{ .invalid = true }, .ring_mode = true"),
     ),
-    _pair(
+    pair(
         "switches",
         "a popped command leaves the next one for the next router",
         pe=TAKE_4,
@@ -280,9 +278,9 @@ ROWS = (
         sender=COMMANDS,
         sends="@mov32(fc, ctrl.encode_payload(2, [2]ctrl.opcode{ ctrl.opcode.NOP, ctrl.opcode.SWITCH_ADV }, [2]bool{ true, true }, true, {})); @mov32(one, @as(u32, 1)); @mov32(one, @as(u32, 2)); @mov32(one, @as(u32, 3)); @mov32(one, @as(u32, 4));",
         out=(1, 2, 3, 4),
-        routes=_switched(".pop_mode = .{ .always_pop = true }"),
+        routes=switched(".pop_mode = .{ .always_pop = true }"),
     ),
-    _pair(
+    pair(
         "control",
         "a control wavelet ends an operation and unblocks a task",
         pe=TASK
@@ -293,7 +291,7 @@ ROWS = (
         sends="@mov32(fo, dd, .{ .async = true, .activate = lt });",
         out=(10, 40, 99),
     ),
-    _pair(
+    pair(
         "control",
         "a synchronous operation ends with a control wavelet",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 100, .fabric_color = c0, .input_queue = iq }); var s: f32 = 0.0;",
@@ -303,7 +301,7 @@ ROWS = (
         sends="@fmovs(f3, df); @mov32(fc, ctrl.encode_single_payload(ctrl.opcode.NOP, false, {}, 0));",
         out=(7,),
     ),
-    _pair(
+    pair(
         "filters",
         "control wavelets are counted where the filter says so",
         pe=TAKE_2,
@@ -311,11 +309,11 @@ ROWS = (
         sender=COMMANDS,
         sends="@mov32(one, @as(u32, 1)); @mov32(fc, ctrl.encode_single_payload(ctrl.opcode.NOP, false, {}, 0)); @mov32(one, @as(u32, 2)); @mov32(one, @as(u32, 3));",
         out=(1, 2),
-        routes=_filtered(
+        routes=filtered(
             ".filter = .{ .kind = .{ .counter = true }, .count_data = true, .count_control = true, .init_counter = 0, .limit1 = 1, .max_counter = 0 }"
         ),
     ),
-    _pair(
+    pair(
         "fifos",
         "words wait in a FIFO between the fabric and an operation",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); var buf = @zeros([2]u32); const fifo = @allocate_fifo(buf); var r = @zeros([4]u32); const dr = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> r[i] }); const lt = @get_local_task_id(10); var n: u16 = 0; task pop() void { const k = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> r[i] }); while (@mov32(@increment_dsd_offset(k, @as(i16, n), u32), fifo)) { n += 1; if (n == 4) { break; } } if (n == 4) { for (@range(u16, 4)) |i| { out[i] = @as(i32, r[i]); } sys.unblock_cmd_stream(); } else { @activate(lt); } } comptime { @bind_local_task(pop, lt); }",
@@ -323,7 +321,7 @@ ROWS = (
         sends="@mov32(fo, dd, .{ .async = true });",
         out=(10, 20, 30, 40),
     ),
-    _pair(
+    pair(
         "fifos",
         "a pop or push that ends a wait activates a task",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); var buf = @zeros([4]u32); const lt = @get_local_task_id(10); const fifo = @allocate_fifo(buf, .{ .activate_push = lt }); var r: u32 = 0; var n: u16 = 0; fn drain() void { while (@mov32(&r, fifo)) { out[n] = @as(i32, r); n += 1; } if (n == 4) sys.unblock_cmd_stream(); } task more() void { drain(); } comptime { @bind_local_task(more, lt); }",
@@ -331,7 +329,7 @@ ROWS = (
         sends="@mov32(fo, dd, .{ .async = true });",
         out=(10, 20, 30, 40),
     ),
-    _pair(
+    pair(
         "dsrs",
         "an address that is saved goes on where the last operation ended",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 2, .fabric_color = c0, .input_queue = iq }); const ds = @get_dsr(dsr_dest, 4); var r = @zeros([4]u32); const d2 = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{2} -> r[i] });",
@@ -339,7 +337,7 @@ ROWS = (
         sends="@mov32(fo, dd);",
         out=(10, 20, 30, 40),
     ),
-    _pair(
+    pair(
         "dsrs",
         "a DSR that is loaded with 'async' and 'activate'",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c0, .input_queue = iq }); const sr = @get_dsr(dsr_src1, 3); const lt = @get_local_task_id(10); var r = @zeros([4]u32); const dr = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> r[i] }); task done() void { for (@range(u16, 4)) |i| { out[i] = @as(i32, r[i]); } sys.unblock_cmd_stream(); } comptime { @bind_local_task(done, lt); }",
@@ -347,7 +345,7 @@ ROWS = (
         sends="@mov32(fo, dd);",
         out=(10, 20, 30, 40),
     ),
-    _pair(
+    pair(
         "tasks",
         "data tasks of two colors, one blocked for a while",
         pe=TAKE_2.replace("n == 2", "n == 3")
@@ -356,7 +354,7 @@ ROWS = (
         sends="@mov32(fo, dd, .{ .async = true });",
         out=(10, 20, 30, 40),
     ),
-    _pair(
+    pair(
         "dsds",
         "an index moves a memory DSD that says so",
         pe="const fin = @get_dsd(fabin_dsd, .{ .extent = 2, .fabric_color = c0, .input_queue = iq }); var r = @zeros([6]u16); const dr = @get_dsd(mem1d_dsd, .{ .base_address = &r, .extent = 2, .wavelet_index_offset = true }); var k: u16 = 0;",
