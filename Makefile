@@ -117,8 +117,8 @@ test-all: check processes ## Everything but containers; Kubernetes after make ku
 processes: $(PREPARED) $(RELEASE_CLIENTS) ## The part of make test-all that starts processes
 	$(PROCESSES) --tier test-all tests/integration tests/chaos tests/conformance tests/e2e tests/helm tests/kubernetes tests/benchmarks
 
-test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
-	$(PY) -m tests.support.csl_examples "$(EXAMPLES)"
+test-csl: $(INSTALLED) $(if $(CLIENT),$(SDK_CLIENT)) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR; CLIENT=1: by the SDK's client on an appliance
+	$(PY) -m tests.support.csl_examples$(if $(CLIENT),_client) "$(EXAMPLES)"
 
 test-csl-world: $(INSTALLED) ## Compile and run public CSL programs of others: make test-csl-world DIR=...
 	$(PY) -m tests.support.csl_world "$(DIR)"

@@ -12,7 +12,6 @@ import pytest
 from tests.support.containers import Compose
 from tests.support.csl_examples import (
     BANDWIDTH_TEST,
-    ON_AN_APPLIANCE,
     Example,
     examples,
     repositories,
@@ -22,8 +21,9 @@ from tests.support.sdk_client import OWN_EXAMPLES, PROGRAMS
 pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 DIRECTORY = os.environ.get("EXAMPLES", "")
+SHARED = "benchmark-libs"
 ALL = list(examples(Path(DIRECTORY))) if DIRECTORY else []
-PUBLIC = [each for each in ALL if each.program in ON_AN_APPLIANCE]
+PUBLIC = [each for each in ALL if each.compiles]
 SHIPPED = [
     repository / "benchmarks" / "bandwidth-test"
     for repository in (repositories(Path(DIRECTORY)) if DIRECTORY else [])
@@ -50,7 +50,9 @@ def run_example(project: Compose, name: str, commands: Path) -> str:
     """Run a copy of an example on the user's node as its command file says; return its words."""
     target = f"~/{name}"
     unpack = f"mkdir -p {target} && base64 -d | tar -x -C {target}"
-    project.feed("user-node", "sh", "-c", unpack, text=archived(commands.parent))
+    project.feed(
+        "user-node", "sh", "-c", unpack, text=archived(commands.parent, *shared_by(commands))
+    )
     program = (PROGRAMS / "example.py").read_text()
     project.feed("user-node", "sh", "-c", f"cat > {target}/example.py", text=program)
     run = f"cd {target} && python example.py {commands.parent.name}/{commands.name}"
@@ -83,8 +85,15 @@ def test_the_bandwidth_test_runs_as_it_is_shipped(project: Compose, directory: P
     assert "bandwidth" in said
 
 
-def archived(directory: Path) -> str:
+def shared_by(commands: Path) -> list[Path]:
+    """Return the sources of other examples that one imports."""
+    is_named = any(SHARED in path.read_text() for path in commands.parent.rglob("*.csl"))
+    return [commands.parents[1] / SHARED] if is_named else []
+
+
+def archived(*directories: Path) -> str:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:
-        archive.add(directory, arcname=directory.name)
+        for directory in directories:
+            archive.add(directory, arcname=directory.name)
     return base64.b64encode(made.getvalue()).decode()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,24 +22,6 @@ from appliance.csl.syntax import parse
 ROOT = Path(__file__).parents[2]
 COMPILED_ONLY: frozenset[tuple[str, str]] = frozenset()
 """Examples that the simulated fabric does not run rightly yet: they stop after the compile."""
-
-STAGES: dict[str, str] = {
-    "S1": "topic-01-arrays-and-pointers gemv-01-complete-program gemv-02-memory-dsds gemv-03-memcpy"
-    " gemv-04-params gemv-05-multiple-pes topic-02-libraries topic-10-map-builtin"
-    " single-tile-matvec",
-    "S2": "gemv-06-routes-1 gemv-07-routes-2 gemv-08-routes-3 topic-12-debug-library"
-    " topic-13-simprint game-of-life residual bandwidth-test row-col-broadcast",
-    "S3": "pipeline-01-basic pipeline-02-fifo pipeline-03-multiple topic-03-streaming-wavelet-data"
-    " topic-04-sparse-tensors topic-09-fifos topic-14-color-swap wide-multiplication"
-    " gemv-09-streaming gemv-checkerboard-pattern mandelbrot",
-    "S4": "topic-11-collectives gemv-collectives_2d gemm-collectives_2d",
-    "S5": "topic-05-sentinels topic-06-switches topic-07-switches-entrypt topic-08-filters"
-    " topic-16-queue-flush cholesky fft-1d-2d 25-pt-stencil",
-}
-"""What examples need: one PE; routes, tasks; streams; collectives; switches, filters, flushes."""
-
-ON_AN_APPLIANCE = frozenset(" ".join(STAGES.values()).split())
-"""Examples that are run by the SDK's client, too."""
 
 BANDWIDTH_TEST = (
     "-m=5 -n=5 -k=5 --latestlink latest --channels=1 --width-west-buf=0 --width-east-buf=0 "
@@ -210,14 +192,19 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="csl-examples-") as scratch:
         make_tools(Path(scratch))
         with ThreadPoolExecutor(arguments.jobs) as pool:
-            outcomes = []
-            for example, outcome in zip(
-                chosen, pool.map(lambda each: run(each, Path(scratch)), chosen), strict=True
-            ):
-                outcomes.append(outcome)
-                _print(example.name, outcome)
-    print(summary(outcomes), flush=True)
-    return 1 if num_bad or not all(each.is_good for each in outcomes) else 0
+            outcomes = pool.map(lambda each: run(each, Path(scratch)), chosen)
+            is_good = report(chosen, outcomes)
+    return 1 if num_bad or not is_good else 0
+
+
+def report(chosen: Sequence[Example], outcomes: Iterable[Outcome]) -> bool:
+    """Print a line for each example as it ends, and the sum; return whether all are good."""
+    found = []
+    for example, outcome in zip(chosen, outcomes, strict=True):
+        found.append(outcome)
+        _print(example.name, outcome)
+    print(summary(found), flush=True)
+    return all(each.is_good for each in found)
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
