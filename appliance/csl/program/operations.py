@@ -237,7 +237,7 @@ INTRINSICS: dict[str, str] = {
     "switch_set_position": "(color u16, position u16): 0 to 3",
     "get_routes": "(color u16) u16: rx of position 0 in the low byte, tx in the high one",
     "teardown_exit": "(color u16): traffic of the color goes on in this router",
-    "teardown_pending": "(color u16) bool: whether a TEARDOWN came and the color has not left since",
+    "teardown_pending": "(color u16) bool: whether the color has not left its TEARDOWN",
     "filter_set_active": "(color u16, on bool)",
     "filter_set_counter": "(color u16, value u16)",
     "filter_set_limit": "(color u16, which u16, value u16): 0 max_counter, 1 limit1, 2 limit2",
