@@ -191,7 +191,7 @@ def test_a_run_lists_the_checkpoints_that_its_client_has_made(
     root, job = trained
     page = opener(root).open(f"/jobs/{job}")
     page.get_by_role("link", name="wflow-").click()
-    rows = page.get_by_role("table", name=f"Checkpoints of {job}").get_by_role("row")
+    rows = page.get_by_role("table", name=re.compile("Checkpoints of wflow-")).get_by_role("row")
     expect(rows).to_have_count(3)
     for row, step in ((1, 6), (2, 12)):
         expect(rows.nth(row)).to_contain_text(
@@ -199,6 +199,7 @@ def test_a_run_lists_the_checkpoints_that_its_client_has_made(
                 rf"session 1, step {step}: the client has fetched [0-9]+ tensors, [0-9.]+ [kM]B"
             )
         )
+        expect(rows.nth(row).locator("code")).to_have_text(re.compile(rf"^/.*/{step}\.mdl$"))
 
 
 @pytest.mark.parametrize("width", [1440, 390])

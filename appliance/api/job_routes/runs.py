@@ -19,6 +19,7 @@ from appliance.core.ids import WorkflowId
 from appliance.core.queries.job_filter import JobFilter, JobOrder
 from appliance.core.queries.label_selector import parse_selector
 from appliance.core.queries.run_line import RunKind, RunLine
+from appliance.management.jobs.checkpoint_files import Checkpoint
 from appliance.management.jobs.job_service import cancelled_by
 from appliance.management.jobs.run_service import RunProgressLine, may_read
 
@@ -114,6 +115,50 @@ class Run(BaseModel):
         )
 
 
+class CheckpointFileView(BaseModel):
+    """A file that was written while a run's client fetched a state."""
+
+    path: str
+    num_bytes: int
+    written_at: dt.datetime
+
+
+class CheckpointView(BaseModel):
+    """A state that a run's client has fetched."""
+
+    job_id: str
+    at: dt.datetime
+    """When the client had left it."""
+    state: str
+    """Its session, step, number of tensors and their size, in words."""
+    files: list[CheckpointFileView]
+    """The client's file, if it was found. Several if other runs wrote in the same place then; none
+    if it lies elsewhere, or has been removed or written again."""
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "CheckpointView":
+        """Return a checkpoint."""
+        return cls(
+            job_id=checkpoint.job,
+            at=checkpoint.at,
+            state=checkpoint.state,
+            files=[
+                CheckpointFileView(
+                    path=file.path, num_bytes=file.num_bytes, written_at=file.written_at
+                )
+                for file in checkpoint.files
+            ],
+        )
+
+
+class CheckpointList(BaseModel):
+    """The checkpoints of a run, oldest first."""
+
+    items: list[CheckpointView]
+    places: str
+    """Where their files were looked for, or why they were not."""
+
+
 class RunPage(BaseModel):
     """One page of a list of runs."""
 
@@ -179,6 +224,16 @@ def get_run(
     """Return a run with its jobs."""
     run = services.runs.load(WorkflowId(run_id))
     return _run(run, services.runs.progress([run]).get(run.id), entry)
+
+
+@router.get("/runs/{run_id}/checkpoints", responses=problems(404))
+def list_checkpoints(
+    run_id: _RunPath, entry: Annotated[Entry, enter(rules.FIND_CHECKPOINTS)], services: Services
+) -> CheckpointList:
+    """Return a run's checkpoints, with the files on this machine that were written for them."""
+    run = services.runs.load(WorkflowId(run_id))
+    found, places = services.runs.checkpoints(run, with_files=may_read(entry.caller, run))
+    return CheckpointList(items=[CheckpointView.of(each) for each in found], places=places)
 
 
 @router.post("/runs/{run_id}/cancel", status_code=202, responses=problems(403, 404, 409))

@@ -48,6 +48,7 @@ READ_LOGS = Rule(
 )
 READ_CONFIGURATION = replace(READ_LOGS, cost=Cost.LIGHT)
 LIST_LOGS = READ_CONFIGURATION
+FIND_CHECKPOINTS = replace(READ_JOB, cost=Cost.EXPORT)
 FOLLOW_LOG = replace(READ_LOGS, cost=Cost.FOLLOW)
 READ_EXPORT = replace(READ_CONFIGURATION, lookup=Lookup.EXPORT, field="export_id")
 DOWNLOAD_EXPORT = replace(READ_EXPORT, cost=Cost.EXPORT)

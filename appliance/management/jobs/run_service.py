@@ -14,6 +14,8 @@ from appliance.core.ids import JOB_PREFIX, WORKFLOW_PREFIX, JobId, WorkflowId
 from appliance.core.queries.job_filter import JobFilter, JobLine
 from appliance.core.queries.label_selector import equal_to
 from appliance.core.queries.run_line import NAME_LABEL, RunLine
+from appliance.management.jobs import checkpoint_files
+from appliance.management.jobs.checkpoint_files import Checkpoint
 from appliance.management.jobs.job_service import JobService
 from appliance.management.store.state import State
 
@@ -129,6 +131,23 @@ class RunService:
         newest = {run.id: run.trains[-1] for run in runs if run.trains}
         points = self._latest(list(newest.values()))
         return {run: self._progress(job.id, points[job.id]) for run, job in newest.items()}
+
+    def checkpoints(self, run: RunLine, *, with_files: bool) -> tuple[Sequence[Checkpoint], str]:
+        """Return the states that a run's client has fetched, and where their files were looked for.
+
+        Args:
+            with_files: Whether to look for them at all; else no path is told.
+        """
+        of_jobs = [event for job in run.trains for event in self._jobs.events(job.id)]
+        events = sorted(of_jobs, key=lambda event: event.at)
+        since = run.started_at or run.first.created_at
+        if not with_files:
+            why = "Only those who may read the run's logs see where the files are."
+            return checkpoint_files.checkpoints(events, (), since), why
+        places = checkpoint_files.places(run)
+        is_any = any(event.reason == checkpoint_files.CHECKPOINT_EVENT for event in events)
+        files = checkpoint_files.find_files(places.directories, since) if is_any else ()
+        return checkpoint_files.checkpoints(events, files, since), places.explanation
 
     def _latest(self, jobs: Sequence[JobLine]) -> Mapping[JobId, Mapping[str, Point]]:
         """Return the newest points of jobs; of those that have ended from memory, if it has them.

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import { ask, type Schemas } from "../api";
-import { clock, duration, figure } from "../format";
+import { clock, duration, figure, size } from "../format";
 import { now, useLive } from "../live";
 import { mayEdit } from "../parts/account";
 import { isEnded } from "../parts/actions";
@@ -50,9 +50,7 @@ export function Run({ id }: { id: string }): JSX.Element {
       <Overview run={run} />
       {trains.length > 0 && <RunCurves title="Training" lines={[line]} isApart={trains.length > 1} empty={run.ended_at ? "The run ended before its first step." : "The curves begin with the first step."} />}
       <Jobs run={run} />
-      {trains.map((job) => (
-        <Checkpoints key={job.id} id={job.id} />
-      ))}
+      {trains.length > 0 && <Checkpoints id={run.id} />}
       {trains.slice(-1).map((job) => (
         <LastSessions key={job.id} job={job} />
       ))}
@@ -159,28 +157,35 @@ function jobSpan(job: Member): string {
   return duration(Math.max((job.ended_at ? Date.parse(job.ended_at) : now.value) - Date.parse(job.started_at), 0) / 1000);
 }
 
-/** The states that a job's client has fetched to write them into files. */
+/** The states that a run's client has fetched, and the files that it has written meanwhile. */
 function Checkpoints({ id }: { id: string }): JSX.Element | null {
-  const events = useLive<Schemas["EventList"]>(`/jobs/${id}/events`, { topics: ["job"], id, everySeconds: 15 }).value?.items ?? [];
-  const made = events.filter((event) => event.reason === "Checkpoint");
-  if (made.length === 0) return null;
+  const found = useLive<Schemas["CheckpointList"]>(`/runs/${id}/checkpoints`, { topics: ["job"], everySeconds: 15 }).value;
+  if (!found || found.items.length === 0) return null;
   return (
-    <Card title="Checkpoints" actions={<span class="quiet small numbers">{made.length}</span>}>
-      <p class="quiet small">
-        Made by the client of <Link href={`/jobs/${id}`}>{id}</Link>, which writes the files; its output says where.
-      </p>
+    <Card title="Checkpoints" actions={<span class="quiet small numbers">{found.items.length}</span>}>
+      <p class="quiet small">Its client writes the files, and tells nobody where. {found.places}</p>
       <Table label={`Checkpoints of ${id}`}>
         <thead>
           <tr>
             <th class="fit">Time</th>
             <th>State</th>
+            <th>File</th>
           </tr>
         </thead>
         <tbody>
-          {made.map((event, index) => (
-            <tr key={`${event.at}${index}`}>
-              <td class="numbers">{clock(event.at)}</td>
-              <td class="wide">{event.message}</td>
+          {found.items.map((made) => (
+            <tr key={`${made.job_id}${made.at}`}>
+              <td class="numbers">{clock(made.at)}</td>
+              <td class="wide">{made.state}</td>
+              <td class="wide">
+                {made.files.length === 0 && <span class="quiet">none found</span>}
+                {made.files.length > 1 && <span class="quiet">one of these, which other runs wrote too: </span>}
+                {made.files.map((file) => (
+                  <div key={file.path}>
+                    <code>{file.path}</code> <span class="quiet small numbers">{size(file.num_bytes)}</span>
+                  </div>
+                ))}
+              </td>
             </tr>
           ))}
         </tbody>
