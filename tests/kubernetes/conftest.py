@@ -5,8 +5,10 @@ import contextlib
 import pytest
 
 from tests.support.kube_server import (
+    await_no_rules,
     chart_rules,
     find_tool,
+    install_crds,
     make_account,
     new_namespace,
     reason_to_skip,
@@ -33,6 +35,14 @@ def kube(tmp_path_factory):
         with counted("Kubernetes API servers"):
             server = stack.enter_context(running_kube_server(tmp_path_factory.mktemp("kube")))
         yield server
+
+
+@pytest.fixture(scope="module", autouse=True)
+def definitions(kube):
+    """Take the rules away that a chart has put into the definitions of this server before."""
+    admin = kube.admin()
+    install_crds(admin)
+    await_no_rules(admin)
 
 
 @pytest.fixture(scope="session")

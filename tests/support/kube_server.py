@@ -15,7 +15,8 @@ import httpx
 import yaml
 from kubernetes import client, config
 
-from appliance.cluster.kubernetes.api import ApiServer
+from appliance.cluster.kubernetes.api import ApiError, ApiServer
+from appliance.cluster.kubernetes.object_kinds import WSJOB
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -262,6 +263,23 @@ def install_crds(admin: ApiServer) -> None:
         while not _is_established(admin._call("GET", f"{root}/{name}")):
             assert time.monotonic() < deadline, name
             time.sleep(0.05)  # noqa: TID251 - a real server takes real time
+
+
+def await_no_rules(admin: ApiServer) -> None:
+    """Wait until the definitions as `install_crds` makes them hold, without the chart's rules."""
+    path = f"{WSJOB.path('default')}?dryRun=All"
+    driver = {"apiVersion": WSJOB.api_version, "kind": WSJOB.name, "spec": {"type": "driver"}}
+    body = {**driver, "metadata": {"name": "without-rules"}}
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            admin._call("POST", path, body=body)
+        except ApiError as error:
+            if not error.is_refusal or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)  # noqa: TID251 - a real server takes real time
+        else:
+            return
 
 
 def _is_established(definition) -> bool:
