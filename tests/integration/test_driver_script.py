@@ -9,10 +9,12 @@ from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.ids import Role, new_job_id
 from appliance.core.pods.pod_options import DriverPodOptions
 from appliance.core.pods.pod_spec import PodSpec
+from appliance.management.front.client_config import write_client_config
 from appliance.pods.job_user import JobUser
 from workers.driver.script import Script
 
-TELL = "import os; print(*(f'{k}={os.environ.get(k)}' for k in ('PATH', 'CSCONFIG_PATH', 'HOME')))"
+TOLD = ("PATH", "CSCONFIG_PATH", "HOME", "no_proxy", "NO_PROXY", "no_grpc_proxy")
+TELL = f"import os; print(*(f'{{k}}={{os.environ.get(k)}}' for k in {TOLD}))"
 STRANGER = JobUser(uid=None, gid=None, groups=(), name="ada", home="/")
 
 
@@ -49,6 +51,40 @@ def test_on_a_cluster_the_pod_s_own_address_and_programs_count(
     assert found["CSCONFIG_PATH"] == "/etc/wsc/client_config"
     assert found["PATH"] == "/home/ada/bin:/opt/client/bin"
     assert told(tmp_path, capfd, {}, options)["PATH"] == "/opt/client/bin"
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({}, "None"),
+        ({"no_proxy": "a.example"}, "a.example"),
+        ({"https_proxy": "http://proxy:3128"}, "OWN"),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "a.example"}, "a.example,OWN"),
+        ({"grpc_proxy": "http://proxy:3128", "no_proxy": "a.example,::1"}, "a.example,::1,OWN"),
+        ({"all_proxy": "socks5://proxy:1080", "no_proxy": "*"}, "*"),
+    ],
+)
+def test_on_a_cluster_no_proxy_is_asked_for_the_appliance(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], sent: dict[str, str], expected: str
+) -> None:
+    config = tmp_path / "config_v2"
+    write_client_config(config, address="wafer.team.svc:9000", authority_pem=None)
+    found = told(tmp_path, capfd, sent, DriverPodOptions(client_config=config))
+    own = "wafer.team.svc,localhost,127.0.0.1" + ("" if "::1" in expected else ",::1")
+    assert found["no_proxy"] == expected.replace("OWN", own)
+    if "OWN" in expected:
+        assert found["NO_PROXY"] == found["no_proxy"]
+    assert found["no_grpc_proxy"] == "None"
+
+
+def test_what_grpc_alone_reads_is_told_the_same(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config_v2"
+    write_client_config(config, address="[fd00::7]:9000", authority_pem=None)
+    sent = {"https_proxy": "http://proxy:3128", "no_grpc_proxy": "b.example"}
+    found = told(tmp_path, capfd, sent, DriverPodOptions(client_config=config))
+    assert found["no_grpc_proxy"] == "b.example,fd00::7,localhost,127.0.0.1,::1"
 
 
 def test_elsewhere_what_the_terminal_has_sent_counts(

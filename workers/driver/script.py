@@ -1,5 +1,6 @@
 """The user's script as a process of the user, with the environment that it was submitted with."""
 
+import json
 import os
 import signal
 import sys
@@ -7,10 +8,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from appliance.core.addresses import split_address
 from appliance.core.cluster.drivers import DEFAULT_PATH, VALUE_PREFIX, DriverSpec
 from appliance.core.failure_causes import last_words, shortened
 from appliance.core.pods.pod_options import DriverPodOptions
 from appliance.core.pods.pod_spec import PodSpec
+from appliance.core.proxy_variables import names_proxy, past_proxies
 from appliance.core.visible_text import visible
 from appliance.observability.redaction import Redaction, secrets_of
 from appliance.pods.job_user import JobUser
@@ -117,6 +120,8 @@ class Script:
             options.client_config is not None
         ):  # the way to the cluster from here, not from a terminal
             theirs["CSCONFIG_PATH"] = str(options.client_config)
+            if names_proxy(theirs):
+                theirs = past_proxies(theirs, _own_hosts(options.client_config))
         user = {"USER": self._user.name, "LOGNAME": self._user.name, "HOME": self._home()}
         return {**theirs, **user, **ours}
 
@@ -133,6 +138,13 @@ class Script:
         if self._user.home != "/":
             return self._user.home
         return self._driver.environment.get("HOME") or self._driver.work_dir
+
+
+def _own_hosts(client_config: Path) -> Sequence[str]:
+    """Return the hosts that a script reaches without a proxy: the appliance, and its own pod."""
+    (cluster,) = json.loads(client_config.read_text())["clusters"]
+    host, _ = split_address(cluster["server"])
+    return (host, "localhost", "127.0.0.1", "::1")
 
 
 def say(text: str) -> None:

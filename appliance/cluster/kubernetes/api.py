@@ -372,6 +372,7 @@ def _load(settings: "client.Configuration") -> str:
     # The package says that it is typed, and these functions are not.
     if _TOKEN.exists():
         config.load_incluster_config(settings)  # type: ignore[no-untyped-call]
+        settings.proxy = None  # whatever the pod's variables say: none leads to where we are
         return (_SERVICE_ACCOUNT / "namespace").read_text().strip()
     config.load_kube_config(client_configuration=settings)  # type: ignore[no-untyped-call]
     _, active = config.list_kube_config_contexts()  # type: ignore[no-untyped-call]

@@ -37,6 +37,13 @@ def is_healthy(*arguments: str) -> bool:
     return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
+def test_no_proxy_is_asked(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    assert is_healthy(f"--url={server}/healthz")
+    assert not is_healthy(f"--url={server}/down")
+
+
 def nowhere() -> str:
     return f"--url=http://127.0.0.1:{free_port()}/healthz"
 
