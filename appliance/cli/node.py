@@ -14,6 +14,7 @@ from appliance.cli.errors import clear_errors
 from appliance.cli.programs_to_run import program_of
 from appliance.cluster.agent import Agent, AgentOptions
 from appliance.cluster.node_cores import NodeCores
+from appliance.core.addresses import IPV6_FORM, bare_host, split_address
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.join_token import JoinToken
 from appliance.core.cluster.requirements import NODE_ROLES
@@ -76,7 +77,7 @@ def node(
     """
     settings = read_settings()
     configure_logging(as_json=False, level=settings.log_level, stream=sys.stderr)
-    own_address = address or _address_towards(join)
+    own_address = bare_host(address) or _address_towards(join)
     own_name = (name or socket.gethostname())[:_MAX_NAME]
     options = AgentOptions(
         join=join,
@@ -127,13 +128,13 @@ def _runtime_root(settings: Settings, join: str, name: str) -> Path:
 
 def _address_towards(join: str) -> str:
     """Return the address of this machine from which management is reached."""
-    host, _, port = join.rpartition(":")
-    if not host or not port.isdigit():
-        raise UserError(f"{join!r} is no host:port at which nodes join.")
     try:
-        family, kind, protocol, _, target = socket.getaddrinfo(
-            host.strip("[]"), int(port), type=socket.SOCK_DGRAM
-        )[0]
+        host, port = split_address(join)
+    except ValueError as error:
+        raise UserError(f"{join!r} is no host:port at which nodes join.", hint=IPV6_FORM) from error
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        family, kind, protocol, _, target = found[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.connect(target)  # sends nothing: the kernel only chooses the way
             return str(probe.getsockname()[0])

@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from appliance.cli.errors import clear_errors
 from appliance.cli.options.secret_options import no_database_password
+from appliance.core.addresses import IPV6_FORM, bare_host, host_and_port, split_address
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import UserError
@@ -65,7 +66,9 @@ def proxy(
         behind = _address(management)
         directory = _directory(database or settings.database)
         ports = port or [_PORT]
-        listeners = [each for own in ports for each in listen(host, own, option="--port")]
+        listeners = [
+            each for own in ports for each in listen(bare_host(host), own, option="--port")
+        ]
     backends = Backends(
         management=lambda _: behind,
         rest=behind,
@@ -74,7 +77,7 @@ def proxy(
     )
     front = SniProxy(listeners, backends)
     front.start()
-    addresses = ["{}:{}".format(*listener.getsockname()) for listener in listeners]
+    addresses = [host_and_port(*each.getsockname()[:2]) for each in listeners]
     logger.info("Clients are passed on", extra={"at": addresses, "management": management})
     signals.get()
     for number in _SIGNALS:
@@ -84,10 +87,10 @@ def proxy(
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
-        raise UserError(f"{text!r} is no host:port of management.")
-    return host.strip("[]"), int(port)
+    try:
+        return split_address(text)
+    except ValueError as error:
+        raise UserError(f"{text!r} is no host:port of management.", hint=IPV6_FORM) from error
 
 
 def _directory(url: str) -> CoordinatorDirectory:

@@ -18,6 +18,7 @@ import typer
 from appliance.cli.options.data_dir import print_state
 from appliance.cli.programs_to_run import Program, program_of
 from appliance.cli.rest_shell import let_in, listen_for_front, serve_rest
+from appliance.core.addresses import host_and_port
 from appliance.core.clock import SystemClock
 from appliance.core.dataclass_json import from_json
 from appliance.core.errors import WscError
@@ -143,7 +144,7 @@ async def _run_alone(
 
 def _rest_url(options: ManagementOptions, listener: socket.socket) -> str:
     scheme = "https" if options.trust.has_tls else "http"
-    return f"{scheme}://{options.listen.public_host}:{listener.getsockname()[1]}"
+    return f"{scheme}://{host_and_port(options.listen.public_host, listener.getsockname()[1])}"
 
 
 def _with_ports(options: ManagementOptions, kept: Ports) -> ManagementOptions:

@@ -28,6 +28,7 @@ from appliance.coordinator.run.kernel_selection import KernelTable
 from appliance.coordinator.run.series import SeriesLog
 from appliance.coordinator.starvation import StarvationWatch
 from appliance.coordinator.weights.initializer import Initializer, is_expected
+from appliance.core.addresses import host_and_port
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.plans.micro_batches import WaferLimits
@@ -135,7 +136,7 @@ class Coordinator:
             stack.callback(lambda: client.stop(_STOP_GRACE_SECONDS))
             stack.callback(self._close)
             logger.info("Coordinator serves", extra={"port": client.port})
-            service_address = f"{self._options.public_host}:{client.port}"
+            service_address = host_and_port(self._options.public_host, client.port)
             self._link.register(service_address, control_address, os.getpid())
             self._link.report_regularly(self._is_running, self._pod_reports, self._progress)
             reason = self._stop_reasons.get()

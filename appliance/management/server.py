@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
+from appliance.core.addresses import host_and_port
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.queries.job_filter import JobFilter
@@ -270,7 +271,7 @@ class _Start:
 
 
 def _public(options: ManagementOptions, port: int) -> str:
-    return f"{options.listen.public_host}:{options.listen.public_port or port}"
+    return host_and_port(options.listen.public_host, options.listen.public_port or port)
 
 
 def _teller(foundation: Foundation) -> Callable[[str, str], None]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from appliance.core.addresses import bare_host
 from appliance.core.errors import UserError
 
 DEFAULT_PATH = Path("/opt/cerebras/config_v2")
@@ -50,7 +51,8 @@ class ClusterAccess:
     @property
     def is_loopback(self) -> bool:
         """Whether the address never leaves this machine."""
-        host = self.server.removeprefix("ipv4:").removeprefix("ipv6:").rsplit(":", 1)[0].strip("[]")
+        host = self.server.removeprefix("ipv4:").removeprefix("ipv6:").rsplit(":", 1)[0]
+        host = bare_host(host)
         if host == "localhost":
             return True
         try:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import grpc
 
+from appliance.core.addresses import bare_host
 from appliance.core.errors import ClusterError, InternalError, NotFoundError, UserError, WscError
 from csctl.connection.config import ClusterAccess
 from protos.csctl.resources_pb2 import Job, JobStatus
@@ -78,7 +79,7 @@ def _proxy_hint(access: ClusterAccess, environ: Mapping[str, str]) -> str:
     variable = next((name for name in _PROXIES if environ.get(name)), "")
     if not variable or access.is_loopback:
         return ""
-    host = access.server.rpartition(":")[0]
+    host = bare_host(access.server.rpartition(":")[0])
     return (
         f" It is called through the proxy of {variable}, {environ[variable]}; to call it directly, "
         f"add {host} to no_proxy."

@@ -69,3 +69,10 @@ class Helm:
         done = self.run(*arguments)
         assert done.returncode == 0, done.stderr
         return [found for found in yaml.safe_load_all(done.stdout) if found]
+
+    def refusal(self, settings: Settings) -> str:
+        """Return why the chart makes nothing of some values."""
+        sets = [part for value in settings.values for part in ("--set", value)]
+        done = self.run("template", "wsc", str(CHART), *sets)
+        assert done.returncode != 0, "the values are taken"
+        return done.stderr

@@ -7,6 +7,7 @@ import threading
 
 import grpc
 
+from appliance.core.addresses import host_and_port
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.files.beneath import Beneath
@@ -106,7 +107,8 @@ class SdkPod:
             stack.callback(self._fail, "the job ends")
             logger.info("SDK pod serves", extra={"port": client.port})
             threading.Thread(target=self._programs.prepare_machine_code, daemon=True).start()
-            self._link.register(f"{self._options.public_host}:{client.port}", control_address)
+            address = host_and_port(self._options.public_host, client.port)
+            self._link.register(address, control_address)
             reason = self._stop_reasons.get()
             logger.info("SDK pod ends", extra={"reason": reason})
 

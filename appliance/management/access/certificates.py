@@ -222,7 +222,7 @@ def _is_issued_by(certificate: bytes, authority: bytes) -> bool:
 
 def _create(files: Certificates, host: str, clock: Clock) -> None:
     """Write new certificates; the key comes last, so that half of them are made anew."""
-    issued = issue([*AUTHORITY_NAMES, "localhost", "127.0.0.1", host], clock.now())
+    issued = issue([*AUTHORITY_NAMES, "localhost", "127.0.0.1", "::1", host], clock.now())
     files.key.unlink(missing_ok=True)
     sync_directory(files.key.parent)
     replace_file(files.authority, issued.authority)

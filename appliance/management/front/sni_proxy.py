@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from appliance.core.addresses import split_address
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import ClusterError
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId, Role
@@ -162,8 +163,7 @@ class SniProxy:
         if found is None or not found.address or not _admits(found, hello, connection):
             logger.info("No such job, or not for this caller", extra={"named": job})
             raise RefusedError
-        host, _, port = found.address.rpartition(":")
-        return host.strip("[]"), int(port)
+        return split_address(found.address)
 
 
 def _is_for_job(hello: ClientHello) -> bool:

@@ -6,6 +6,7 @@ import platform
 from dataclasses import dataclass
 from ipaddress import ip_network
 
+from appliance.core.addresses import bare_host, is_ipv6
 from appliance.core.cluster.identity import ROOT
 from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS
 from appliance.core.errors import UserError
@@ -52,7 +53,8 @@ class ListenOptions:
     """Where the appliance listens."""
 
     host: str = setting(
-        "localhost", "Name or address to listen at; off loopback only with TLS and tokens."
+        "localhost",
+        "Name or address to listen at, :: for all; off loopback only with TLS and tokens.",
     )
     port: int = setting(9000, "Port for clients; 0 for any free one.")
     rest_port: int = setting(9001, "Port for REST; 0 for any free one.")
@@ -65,6 +67,14 @@ class ListenOptions:
 
     def __post_init__(self) -> None:
         _check_ports(port=self.port, rest_port=self.rest_port, public_port=self.public_port)
+        object.__setattr__(self, "host", bare_host(self.host))
+        object.__setattr__(self, "public_name", bare_host(self.public_name))
+        if is_ipv6(self.public_host):
+            raise UserError(
+                f"Clients would be told {self.public_host}, and they take a name or an IPv4 "
+                "address, no IPv6 address.",
+                hint="Say with --public-name by which name they reach the appliance.",
+            )
 
     @property
     def bind_host(self) -> str:
@@ -336,6 +346,7 @@ class NodeOptions:
 
     def __post_init__(self) -> None:
         _check_ports(inner_port=self.inner_port, node_port=self.node_port)
+        object.__setattr__(self, "inner_host", bare_host(self.inner_host))
         if self.launcher not in LAUNCHERS:
             raise UserError(
                 f"There is no launcher {self.launcher!r}; it is one of {', '.join(LAUNCHERS)}."

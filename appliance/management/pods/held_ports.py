@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from threading import Lock
 
+from appliance.core.addresses import split_address
 from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId
@@ -52,11 +53,13 @@ class HeldPorts:
 
     def hold(self, job: JobRecord) -> None:
         """Hold the port of a job whose coordinator listens on this machine."""
-        host, _, port = job.service_address.rpartition(":")
-        if not self._is_needed or host != "localhost":
+        if not (self._is_needed and job.service_address):
+            return
+        host, port = split_address(job.service_address)
+        if host != "localhost":
             return
         try:
-            sockets = share_port(int(port))
+            sockets = share_port(port)
         except OSError as error:  # an earlier version's coordinator does not share it
             logger.warning(
                 "The port of a coordinator is not held", extra={"job": job.id, "error": str(error)}

@@ -11,6 +11,7 @@ import logging
 import threading
 from dataclasses import dataclass
 
+from appliance.core.addresses import split_address
 from appliance.core.clock import Clock
 from appliance.core.errors import InternalError, StreamAbandonedError, StreamClosedError, WscError
 from appliance.streams.doorbell import Deadline
@@ -51,9 +52,9 @@ def dial(
         StreamClosedError: The server refuses for good.
         OSError: It did not work this time.
     """
-    host, _, port = target.address.rpartition(":")
+    host, port = split_address(target.address)
     hello = {"name": target.name, "label": target.label, **request}
-    connection = connect(host, int(port), options)
+    connection = connect(host, port, options)
     try:
         connection = encrypted(connection, options, is_server=False)
         answer = introduce(connection, hello, options)

@@ -7,6 +7,7 @@ import socket
 import threading
 from typing import Protocol
 
+from appliance.core.addresses import host_and_port
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, WscError
 from appliance.streams.doorbell import Bell, Deadline, wait_readable
@@ -80,7 +81,7 @@ class NetworkServer:
     @property
     def address(self) -> str:
         """host:port."""
-        return f"{self._options.host}:{self._listener.getsockname()[1]}"
+        return host_and_port(self._options.host, self._listener.getsockname()[1])
 
     def offer(self, name: str, service: Service) -> None:
         """Serve something from now on, and forget services that are over."""
@@ -191,12 +192,12 @@ def connect(host: str, port: int, options: NetworkOptions) -> socket.socket:
 def _listen(port: int, owner: str, options: NetworkOptions) -> socket.socket:
     """Listen at an address; a name is what others call this host: listen at all of its."""
     host = options.host
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener, bound_host = _socket_for(host)
     try:
         if port:  # a fixed one is to be had again at once after a restart
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         prepare(listener, options)
-        listener.bind((host if _is_address(host) else "", port))
+        listener.bind((bound_host, port))
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError as error:
@@ -207,6 +208,18 @@ def _listen(port: int, owner: str, options: NetworkOptions) -> socket.socket:
             hint="The address must be one of the node's own.",
         ) from error
     return listener
+
+
+def _socket_for(host: str) -> tuple[socket.socket, str]:
+    """Return a socket, and what it is to be bound to; of a name, the addresses of both families."""
+    if _is_address(host):
+        return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET), host
+    try:
+        everywhere = socket.socket(socket.AF_INET6)
+    except OSError:  # a kernel without IPv6
+        return socket.socket(socket.AF_INET), ""
+    everywhere.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    return everywhere, "::"
 
 
 def _is_address(host: str) -> bool:

@@ -34,7 +34,8 @@ def bind_for_clients(host: str, port: int, *, is_shared: bool = False) -> list[s
     """Return sockets that are bound, and do not listen yet, all at one port.
 
     Args:
-        host: Address to bind to, in figures; one of loopback stands for both.
+        host: Address to bind to, in figures; one of loopback stands for both, and :: for all of
+            this machine's, of either family.
         port: 0 for any that is free.
         is_shared: Whether `share_port` may bind to the same port, in a process of the same user.
 
@@ -89,6 +90,8 @@ def _bound(host: str, port: int, *, is_shared: bool, is_taken_over: bool = True)
     try:
         bound = socket.socket(socket.AF_INET6 if is_six else socket.AF_INET)
     except OSError as error:  # a kernel without IPv6
+        if host == "::":
+            return _bound("0.0.0.0", port, is_shared=is_shared, is_taken_over=is_taken_over)
         raise PortTakenError(host, error) from error
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, is_taken_over)

@@ -70,7 +70,20 @@ app.kubernetes.io/component: job
 
 {{/* Name by which clients reach the appliance. */}}
 {{- define "wsc-appliance.publicName" -}}
+{{- if contains ":" .Values.service.publicName -}}
+{{- fail (printf "service.publicName is %s, and clients take a name or an IPv4 address alone: give a name, without a port (service.port has that)" .Values.service.publicName) -}}
+{{- end -}}
 {{- default (printf "%s.%s.svc" (include "wsc-appliance.fullname" .) .Release.Namespace) .Values.service.publicName -}}
+{{- end -}}
+
+{{/* Addresses of a Service: of which families. */}}
+{{- define "wsc-appliance.ipFamilies" -}}
+{{- with .Values.service.ipFamilyPolicy }}
+ipFamilyPolicy: {{ . }}
+{{- end }}
+{{- with .Values.service.ipFamilies }}
+ipFamilies: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* Port that clients are told: that of the Service without an address is the pods' own. */}}
@@ -233,7 +246,9 @@ subjects:
 {{- if eq $db.mode "bundled" -}}
 {{- printf "postgresql+psycopg://%s@%s:5432/%s" $db.user (include "wsc-appliance.postgresqlName" .) $db.database -}}
 {{- else if eq $db.mode "external" -}}
-{{- printf "postgresql+psycopg://%s@%s:%v/%s?sslmode=%s" $db.user (required "postgresql.external.host is needed with postgresql.mode external" $db.external.host) $db.external.port $db.database $db.external.sslMode -}}
+{{- $host := required "postgresql.external.host is needed with postgresql.mode external" $db.external.host | trimPrefix "[" | trimSuffix "]" -}}
+{{- if contains ":" $host }}{{ $host = printf "[%s]" $host }}{{ end -}}
+{{- printf "postgresql+psycopg://%s@%s:%v/%s?sslmode=%s" $db.user $host $db.external.port $db.database $db.external.sslMode -}}
 {{- end -}}
 {{- end -}}
 
