@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from appliance.csl.program.nans import nan_bits, nan_of_bits
+
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
@@ -33,7 +35,7 @@ def encode_float(value: float, bits: int, fp16_format: str = "f16") -> int:
     special = ((1 << layout.exponent_bits) - 1) << layout.mantissa_bits
     sign = int(negative) << (layout.exponent_bits + layout.mantissa_bits)
     if math.isnan(value):
-        return sign | special | 1 << (layout.mantissa_bits - 1)
+        return nan_bits(value, layout.exponent_bits, layout.mantissa_bits)
     if math.isinf(value):
         return sign | special
     return round_to_format(Fraction(value), layout, negative=negative)
@@ -80,7 +82,9 @@ def decode_float(pattern: int, format_name: str) -> float:
     field = pattern >> layout.mantissa_bits & ((1 << layout.exponent_bits) - 1)
     sign = -1.0 if pattern >> (layout.mantissa_bits + layout.exponent_bits) & 1 else 1.0
     if field == (1 << layout.exponent_bits) - 1:
-        return math.nan if mantissa else sign * math.inf
+        if mantissa:
+            return nan_of_bits(pattern, layout.exponent_bits, layout.mantissa_bits)
+        return sign * math.inf
     if field == 0:
         return sign * math.ldexp(mantissa, 1 - layout.bias - layout.mantissa_bits)
     whole = mantissa | 1 << layout.mantissa_bits

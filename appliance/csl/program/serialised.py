@@ -7,6 +7,7 @@ pickle). The encoders and decoders of a class are derived once from its annotati
 
 import functools
 import json
+import math
 import types
 import typing
 import zlib
@@ -18,6 +19,7 @@ from typing import Any, cast
 
 from appliance.csl.program import code, instructions, operands, operations, placement
 from appliance.csl.program.code import Function
+from appliance.csl.program.nans import nan_bits, nan_of_bits
 from appliance.csl.program.placement import Program
 from appliance.csl.program.types import Position
 
@@ -26,6 +28,11 @@ VERSION = 2
 MAX_DECODED_BYTES = 1 << 31
 MAX_BYTES_OF_A_FIELD = 1 << 24
 """More than any field needs: the classes of the largest grid take four million."""
+
+_NAN = "NaN"
+"""Tag of what is no number: JSON would lose its payload and its sign."""
+_DOUBLE = (11, 52)
+"""Bits of exponent and mantissa of a Python float."""
 
 # JSON is untyped: encoders and decoders map between `Any` and the declared types.
 _Codec = Callable[[Any], Any]
@@ -43,6 +50,8 @@ class _Encoder:
         self._numbers: dict[int, int] = {}
 
     def value(self, value: Any) -> Any:  # noqa: ANN401 - see _Codec
+        if isinstance(value, float) and math.isnan(value):
+            return [_NAN, nan_bits(value, *_DOUBLE)]
         if value is None or isinstance(value, bool | int | float) or type(value) is str:
             return value
         if isinstance(value, Position):
@@ -183,6 +192,8 @@ class _Decoder:
                 return records[value[0]](value)
             if type(value) in plain:
                 return value
+            if float in plain and isinstance(value, list):
+                return _nan(value)
             for enum in enums:
                 return enum(value)
             raise ValueError(f"unexpected {str(value)[:60]!r}")
@@ -224,6 +235,13 @@ def _checked(expected: type) -> _Codec:
         return value
 
     return check
+
+
+def _nan(value: list[Any]) -> float:
+    tag, bits = value
+    if tag != _NAN or type(bits) is not int or not 0 <= bits < 1 << 64:
+        raise ValueError(f"unexpected {str(value)[:60]!r}")
+    return nan_of_bits(bits, *_DOUBLE)
 
 
 def _list(value: Any) -> list[Any]:  # noqa: ANN401 - see _Codec

@@ -29,6 +29,11 @@ def _code(type_: Type) -> str | None:
     return _CODES.get((machine.kind, machine.bits))
 
 
+def _has_nan(type_: Type, values: list[object]) -> bool:
+    """Whether `struct` would lose a payload: it converts, which makes what is signaling quiet."""
+    return isinstance(type_, t.FloatType) and any(value != value for value in values)  # noqa: PLR0124 - a NaN alone
+
+
 class Image:
     """Writes one variable's initial value."""
 
@@ -55,7 +60,7 @@ class Image:
 
     def _array(self, type_: t.ArrayType, value: list[object], offset: int) -> None:
         code = _code(type_.element)
-        if code is not None:
+        if code is not None and not _has_nan(type_.element, value):
             struct.pack_into(f"<{len(value)}{code}", self.bytes, offset, *value)
             return
         stride = t.stride_of(type_.element)
@@ -70,7 +75,7 @@ class Image:
         elif isinstance(value, FunctionValue):
             value = self._frame.world.function_index(value, self._frame, self._node) + 1
         code = _code(type_)
-        if code is not None:
+        if code is not None and not _has_nan(type_, [value]):
             struct.pack_into(f"<{code}", self.bytes, offset, value)
             return
         # An integer fills its slot with its sign: what reads the slot reads a value of the type.

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from appliance.csl.program.nans import nan_bits, nan_of_bits
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import FloatType, IntType, Type
 
@@ -22,6 +23,8 @@ def round_float(value: float, type_: Type) -> float:
     """The nearest value of a float type (even if two are)."""
     if not isinstance(type_, FloatType):
         return value
+    if math.isnan(value):
+        return _nan_of_bits(_nan_bits(value, type_), type_)
     code = _IEEE.get(type_.format)
     if code is not None:
         return _through(f"<{code}", value)
@@ -196,6 +199,8 @@ def to_bits(value: Any, type_: Type) -> int:  # noqa: ANN401 - int, float or boo
         bits = type_.bits if isinstance(type_, IntType) else 16
         return value & ((1 << bits) - 1)
     assert isinstance(type_, FloatType), "no other number is a Python float"
+    if math.isnan(value):
+        return _nan_bits(value, type_)
     code = _IEEE.get(type_.format)
     if code is None:
         return _short_bits(value, type_)
@@ -217,22 +222,32 @@ def from_bits(bits: int, type_: Type) -> Any:  # noqa: ANN401 - int, float or bo
         if code is None:
             return _from_short_bits(bits, type_)
         raw = (bits & ((1 << type_.bits) - 1)).to_bytes(type_.bits // 8, "little")
-        return struct.unpack(f"<{code}", raw)[0]
+        value: float = struct.unpack(f"<{code}", raw)[0]
+        return _nan_of_bits(bits, type_) if math.isnan(value) else value
     return bits & 0xFFFF
 
 
 _IEEE = {"f32": "f", "f16": "e"}
 """Formats that Python packs, and how it calls them."""
+_EXPONENT_BITS = {"f32": 8, "f16": 5, "cb16": 6, "bf16": 8}
 _SHORT_LAYOUTS = {"cb16": (9, 42), "bf16": (7, 127)}
 """Mantissa bits and exponent bias of the others."""
+
+
+def _nan_bits(value: float, type_: FloatType) -> int:
+    exponent_bits = _EXPONENT_BITS[type_.format]
+    return nan_bits(value, exponent_bits, type_.bits - 1 - exponent_bits)
+
+
+def _nan_of_bits(bits: int, type_: FloatType) -> float:
+    exponent_bits = _EXPONENT_BITS[type_.format]
+    return nan_of_bits(bits, exponent_bits, type_.bits - 1 - exponent_bits)
 
 
 def _short_bits(value: float, type_: FloatType) -> int:
     mantissa, bias = _SHORT_LAYOUTS[type_.format]
     top = (1 << (15 - mantissa)) - 1
     sign = 0x8000 if math.copysign(1.0, value) < 0 else 0
-    if math.isnan(value):
-        return sign | (top << mantissa) | 1 << (mantissa - 1)
     if math.isinf(value):
         return sign | (top << mantissa)
     if value == 0:
@@ -253,7 +268,7 @@ def _from_short_bits(bits: int, type_: FloatType) -> float:
     sign = -1.0 if bits & 0x8000 else 1.0
     field, fraction = (bits >> mantissa) & top, bits & ((1 << mantissa) - 1)
     if field == top:
-        return math.nan if fraction else sign * math.inf
+        return _nan_of_bits(bits, type_) if fraction else sign * math.inf
     if field == 0:
         return sign * math.ldexp(fraction, 1 - bias - mantissa)
     return sign * math.ldexp(fraction + (1 << mantissa), field - bias - mantissa)
