@@ -9,6 +9,7 @@ from tests.support.csl_coverage import (
     kernels,
     libraries,
     machine,
+    members,
     pairs,
     programs,
     routes,
@@ -38,6 +39,7 @@ ROWS: tuple[Row, ...] = (
     *kernels.ROWS,
     *idioms.ROWS,
     *libraries.ROWS,
+    *members.ROWS,
 )
 
 __all__ = ["ROWS", "Row", "expected_of", "result_of"]
