@@ -1,9 +1,10 @@
-"""HTTP/1.1 that knows whose a connection is, and closes one whose headers take too long to arrive.
+"""HTTP/1.1 that knows whose a connection is, and closes one that is slow.
 
 Whose it is is found out once, when it is accepted, and is in the state of each of its requests.
 
-uvicorn waits for it without end: a thousand connections with half a head each would keep a thousand
-sockets. `api.entry` limits the time of a body.
+uvicorn waits without end for headers to arrive, and for an answer to be taken: a thousand
+connections with half a head each, or that read nothing, would keep a thousand sockets. `api.entry`
+limits the time of a body.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from appliance.api.services import ACCEPTED
 from appliance.wire.connections.accepted import Accepted
 from appliance.wire.connections.connection_shares import ConnectionShares
+from appliance.wire.connections.stalled_peers import StalledPeer
 
 HEAD_SECONDS = 10.0
 """From the first moment of a connection, or from the first byte of a later request, to the end of
@@ -36,6 +38,7 @@ class TimedHttp(H11Protocol):
 
     _head_timer: asyncio.TimerHandle | None = None
     _place: str | None = None
+    _stalled: StalledPeer | None = None
 
     # `Any`: as uvicorn declares them.
     def __init__(
@@ -57,6 +60,7 @@ class TimedHttp(H11Protocol):
         if self._place is None:
             transport.abort()
             return
+        self._stalled = StalledPeer(transport)
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:
@@ -70,6 +74,8 @@ class TimedHttp(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._stop_waiting()
+        if self._stalled is not None:
+            self._stalled.stop()
         if self._place is not None:
             self._shares.give_back(self._place)
             self._place = None

@@ -87,4 +87,4 @@ def _server_name(head: bytes) -> str | None:
 
 
 async def _to(behind: Path) -> Destination:
-    return Destination(address=str(behind))
+    return Destination(address=str(behind), is_for_job=True)

@@ -15,6 +15,7 @@ from typing import cast
 
 from appliance.wire.connections.accepted import Accepted, AcceptedConnections, accepted
 from appliance.wire.connections.connection_shares import ConnectionShares, places_for_all
+from appliance.wire.connections.stalled_peers import StalledPeer
 
 logger = logging.getLogger(__name__)
 
@@ -233,6 +234,7 @@ class _Client(_End):
         self._place: str | None = None
         self._opening: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._stalled: StalledPeer | None = None
         self.is_for_job = False
         self.is_over: asyncio.Future[None] = self._loop.create_future()
 
@@ -247,6 +249,7 @@ class _Client(_End):
             return
         _watch_peer(connection)
         self._forwarder.began(self)
+        self._stalled = StalledPeer(self.transport)
         self._timer = self._loop.call_later(_CHOICE_SECONDS, self.cut)
         self._look()
 
@@ -269,6 +272,7 @@ class _Client(_End):
         super().connection_lost(exc)
         self._leave_place()
         self._stop_timer()
+        self._watch_no_more()
         if self._opening is not None:
             self._opening.cancel()
         self._forwarder.ended(self)
@@ -303,6 +307,8 @@ class _Client(_End):
 
     async def _open(self, destination: Destination) -> None:
         self.is_for_job = destination.is_for_job
+        if self.is_for_job:  # which does not survive it, and has been told the job's secret
+            self._watch_no_more()
         sender = destination.sender
         if sender is not None and sender != self._origin:
             self._count_as(sender)
@@ -329,6 +335,11 @@ class _Client(_End):
         if self._place is not None:
             self._forwarder.shares.give_back(self._place)
             self._place = None
+
+    def _watch_no_more(self) -> None:
+        if self._stalled is not None:
+            self._stalled.stop()
+            self._stalled = None
 
     def _refuse(self, refused: RefusedError) -> None:
         self.write(refused.answer)
