@@ -12,7 +12,11 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from tests.attack.calls import CALLS, whoever_knows_the_authority_is_refused
+from tests.attack.calls import (
+    CALLS,
+    pages_make_no_calls,
+    whoever_knows_the_authority_is_refused,
+)
 from tests.attack.machine import MACHINE
 from tests.attack.targets import Target
 from tests.attack.web import OF_PAGES, WEB
@@ -20,14 +24,14 @@ from tests.attack.web import OF_PAGES, WEB
 Probe = Callable[[Target], str]
 OTHERS: tuple[Probe, ...] = (*WEB, *CALLS, *MACHINE)
 """What other users of the machine try."""
+SERVED: tuple[Probe, ...] = (*OF_PAGES, pages_make_no_calls)
+"""What pages in the browser of those whom the appliance serves try."""
 REMOTE: tuple[Probe, ...] = tuple(
     each
-    for each in (*WEB, *OF_PAGES, *CALLS)
+    for each in (*WEB, *SERVED, *CALLS)
     if each is not whoever_knows_the_authority_is_refused  # from elsewhere it is the credential
 )
 """What is tried from elsewhere."""
-SERVED: tuple[Probe, ...] = OF_PAGES
-"""What pages in the browser of those whom the appliance serves try."""
 
 ROOT_CAN = (
     "headers_make_nobody_root",

@@ -1,6 +1,6 @@
 """What is tried over gRPC."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import grpc
 
@@ -8,6 +8,7 @@ from protos.appliance import appliance_service_pb2_grpc, ws_common_pb2
 from protos.cluster import cluster_pb2 as pb
 from protos.cluster import cluster_pb2_grpc
 from protos.csctl import api_pb2, api_pb2_grpc
+from tests.attack.http2 import DATA, HEADERS, answer_kind, post
 from tests.attack.targets import SECONDS, Target
 
 _BROKEN = ("INTERNAL", "UNKNOWN", "DATA_LOSS")
@@ -101,6 +102,30 @@ def integers_of_any_length_are_read(target: Target) -> str:
                 if code in _BROKEN:
                     return f"{name} of {len(text)} characters: {code}"
     return ""
+
+
+def pages_make_no_calls(target: Target) -> str:
+    """A page of another site makes a browser send a whole call to the clients' port, by HTTP/2.
+
+    A page chooses a body and, without being asked first, a plain type; `te`, without which there is
+    no call, no page can send.
+    """
+    message = pb.CancelJobRequest(job_id=target.job).SerializeToString()
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "application/grpc"):
+        page = {"content-type": kind, "origin": "https://evil.example"}
+        if _is_answered(target, "CancelJob", message, page):
+            return f"{kind} is answered"
+    client = {"content-type": "application/grpc", "te": "trailers"}
+    is_made = _is_answered(target, "GetJob", message, client)
+    return "" if is_made else "what a client sends is not answered either: the attack is not made"
+
+
+def _is_answered(target: Target, method: str, message: bytes, headers: Mapping[str, str]) -> bool:
+    path = f"/cluster.cluster_mgmt_pb.ClusterManagement/{method}"
+    with target.connect_clients() as connection:
+        connection.settimeout(SECONDS)
+        connection.sendall(post(path, message, headers))
+        return answer_kind(connection) in (HEADERS, DATA)
 
 
 CALLS = (

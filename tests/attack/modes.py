@@ -6,8 +6,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from http.client import HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -197,6 +198,8 @@ def _attackers(
 ) -> Iterator[tuple[str, int, Target]]:
     """Yield who attacks: a name, a user id, and the appliance as that user finds it."""
     token = mint(appliance, "root", "--uid", "0", "--gid", "0") if mode.has_tokens else ""
+    if token and not mode.has_proxy:  # which says of nobody behind it who they are here
+        target = replace(target, login=_logged_in(target, token))
     yield "a page in root's browser", 0, replace(target, token=token)
     for uid in UIDS if os.geteuid() == 0 else ():
         name = _name_of(uid) if mode.serves_users else ""
@@ -204,6 +207,18 @@ def _attackers(
     if mode.has_tokens and os.geteuid() == 0:
         mallory = mint(appliance, "mallory", "--uid", str(OTHER), "--gid", str(OTHER))
         yield "a user with a token", OTHER, replace(target, token=mallory, name="mallory")
+
+
+def _logged_in(target: Target, token: str) -> str:
+    """Log a browser of ours in; return its cookie."""
+    host = urlsplit(target.rest).netloc
+    with closing(HTTPSConnection(host, timeout=SECONDS, context=target.context())) as browser:
+        body = json.dumps({"token": token})
+        browser.request("POST", "/api/v1/login", body, {"Content-Type": "application/json"})
+        cookie = browser.getresponse().headers["Set-Cookie"].partition(";")[0]
+    status, _ = target.request("GET", "/api/v1/me", headers={"Cookie": cookie})
+    assert status == 200, "a browser's own login does not count"
+    return cookie
 
 
 def _name_of(uid: int) -> str:

@@ -30,6 +30,7 @@ class Target:
         authority: Name that management is asked for; empty without TLS.
         pem: Certificate authority; empty without TLS.
         token: The attacker's own, if there are tokens and he has one.
+        login: Cookie of root's browser; empty if there is none.
         name: Who the attacker is to the appliance; empty for nobody.
         job: A job of root's.
         coordinator: Its address and secret authority, as if he had learned them.
@@ -44,6 +45,7 @@ class Target:
     authority: str = ""
     pem: str = ""
     token: str = ""
+    login: str = ""
     name: str = ""
     job: str = ""
     coordinator: tuple[str, str] = ("", "")
@@ -103,6 +105,15 @@ class Target:
         if context is None:
             return plain
         return context.wrap_socket(plain, server_hostname=place.hostname)
+
+    def connect_clients(self) -> socket.socket:
+        """Return a connection to management's port, through TLS for HTTP/2 if there is any."""
+        host, _, port = self.management.rpartition(":")
+        plain, context = socket.create_connection((host, int(port)), SECONDS), self.context()
+        if context is None:
+            return plain
+        context.set_alpn_protocols(["h2"])
+        return context.wrap_socket(plain, server_hostname=self.authority)
 
     def channel(self) -> grpc.Channel:
         """Return a gRPC connection to management."""

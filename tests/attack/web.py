@@ -130,6 +130,15 @@ def pages_of_other_sites_are_refused(target: Target) -> str:
     return f"GET for evil.example: {status}" if status == 200 else ""
 
 
+def a_login_is_of_no_other_browser(target: Target) -> str:
+    """Sends the cookie of root's browser, which it sends to every port of this machine."""
+    if not target.login:
+        return ""
+    status, text = target.request("GET", "/api/v1/me", headers={"Cookie": target.login})
+    found = json.loads(text).get("name") if status == 200 else ""
+    return f"is {found!r}" if found and found != target.name else ""
+
+
 def no_path_leads_out(target: Target) -> str:
     """Asks the server of the pages for files that are no pages."""
     out = "/".join([".."] * 12) + "/etc/passwd"
@@ -178,6 +187,7 @@ WEB = (
     headers_start_nothing,
     a_job_of_another_is_not_ended,
     administrators_routes_are_theirs,
+    a_login_is_of_no_other_browser,
     no_path_leads_out,
     a_reset_connection_runs_nothing,
 )

@@ -39,8 +39,9 @@ def log_in(
 ) -> Me:
     """Trade a token for a login: sets the cookie."""
     tokens, text = services.access.tokens, wanted.token.get_secret_value()
-    login = services.gate.prove(connection_of(request), lambda: tokens.log_in(text))
-    principal = services.access.identify(User(), login.text, None)
+    connection = connection_of(request)
+    login = services.gate.prove(connection, lambda: tokens.log_in(text, connection.uid))
+    principal = services.access.identify(User(), login.text, connection.uid)
     set_login(response, login, has_tls=services.has_tls)
     return Me.of(
         principal,

@@ -100,9 +100,12 @@ def _end(services: Services, request: Request, *, code: str, state: str, error: 
         )
     sealed = request.cookies.get(_COOKIE, "")
     issuer = request.query_params.get("iss", "")
+    connection = connection_of(request)
     login, page = services.gate.prove(
-        connection_of(request),
-        lambda: single_sign_on.finish(sealed=sealed, state=state, code=code, issuer=issuer),
+        connection,
+        lambda: single_sign_on.finish(
+            sealed=sealed, state=state, code=code, peer_uid=connection.uid, issuer=issuer
+        ),
     )
     response = RedirectResponse(page, status_code=303)
     set_login(response, login, has_tls=services.has_tls)

@@ -130,8 +130,8 @@ class Access:
         Args:
             claimed: Who the call says it is of; uid -1 if it does not say.
             token: The token it carries; may be empty.
-            peer_uid: Whose connection it came by, which counts where there is no token; None if
-                it is nobody's.
+            peer_uid: Whose connection it came by, which counts where there is no token, and says
+                whether a login is that of somebody else's browser; None if it is nobody's.
 
         Raises:
             UnauthenticatedError: A token is needed and lacking, or not valid, or stands for
@@ -140,7 +140,7 @@ class Access:
         """
         if token:
             return self._delegated(claimed, token) or self._by_token(
-                claimed, self.tokens.check(token)
+                claimed, self.tokens.check(token, peer_uid)
             )
         if self._options.needs_token:
             raise UnauthenticatedError(

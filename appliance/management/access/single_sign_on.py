@@ -105,13 +105,16 @@ class SingleSignOn:
         text = json.dumps({**asdict(attempt), "page": page}).encode()
         return Begun(url=url, sealed=self._box.encrypt_at_time(text, self._seconds()).decode())
 
-    def finish(self, *, sealed: str, state: str, code: str, issuer: str = "") -> tuple[Minted, str]:
+    def finish(
+        self, *, sealed: str, state: str, code: str, peer_uid: int | None, issuer: str = ""
+    ) -> tuple[Minted, str]:
         """End a login.
 
         Args:
             sealed: What the browser's cookie holds.
             state: What came back from the provider.
             code: The same.
+            peer_uid: Whose connection it came by.
             issuer: Who the answer says that it is of (RFC 9207); empty if it does not say.
 
         Returns:
@@ -135,7 +138,7 @@ class SingleSignOn:
         self._become(wanted, account)
         label = f"{ENTRY_POINT} {claims.get('sub', '')}"[:200]
         parent = self._access.tokens.mint(wanted.name, label=label, seconds=LOGIN_SECONDS)
-        return self._access.tokens.log_in(parent.text), page
+        return self._access.tokens.log_in(parent.text, peer_uid), page
 
     def _open(self, sealed: str) -> tuple[Attempt, str]:
         try:

@@ -11,9 +11,10 @@ import hashlib
 import hmac
 import secrets
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from types import MappingProxyType
 
 import jwt
 
@@ -28,6 +29,8 @@ _ID_BYTES = 9
 _CACHE_SECONDS = 1.0
 """How late a revocation may be noticed."""
 _MAX_CACHED = 10_000
+_PEER = "peer_uid"
+"""Claim of a login: whose browser made it, of this machine's users; null if of none."""
 LOGIN_SECONDS = 12 * 3600
 """Life of a browser's login; a working day."""
 
@@ -71,26 +74,44 @@ class Tokens:
         """
         return self._mint(user, label=label, seconds=seconds, parent="")
 
-    def log_in(self, text: str) -> Minted:
+    def log_in(self, text: str, peer_uid: int | None) -> Minted:
         """Mint a login for a browser from a token; it ends with that token or before.
+
+        Args:
+            text: The token.
+            peer_uid: Whose connection it came by; the login counts on no other user's.
 
         Raises:
             UnauthenticatedError: The token is not valid, or is a login itself.
         """
-        parent = self.check(text)
+        parent = self.check(text, peer_uid)
         if parent.is_login:
             raise UnauthenticatedError("A login cannot be used to log in.", hint=_HINT)
         seconds = LOGIN_SECONDS
         if parent.expires_at is not None:
             left = (parent.expires_at - self._clock.now()).total_seconds()
             seconds = max(1, min(seconds, int(left)))
-        return self._mint(parent.user, label="browser", seconds=seconds, parent=parent.id)
+        return self._mint(
+            parent.user,
+            label="browser",
+            seconds=seconds,
+            parent=parent.id,
+            more_claims={_PEER: peer_uid},
+        )
 
-    def check(self, text: str) -> TokenRecord:
+    def check(self, text: str, peer_uid: int | None) -> TokenRecord:
         """Return the token that a text is.
 
+        A browser sends its cookies to every port of a host, so whoever else listens on this machine
+        may be sent a login; he is not known by it.
+
+        Args:
+            text: The token.
+            peer_uid: Whose connection it came by, of this machine's users; None if of none.
+
         Raises:
-            UnauthenticatedError: It is not ours, expired or revoked.
+            UnauthenticatedError: It is not ours, expired or revoked, or a login that another user's
+                browser has made.
         """
         try:
             claims = jwt.decode(
@@ -107,6 +128,11 @@ class Tokens:
         if record is None or record.user != claims["sub"]:
             raise UnauthenticatedError(f"Token {claims['jti']} is not known.", hint=_HINT)
         self._check_valid(record)
+        if claims.get(_PEER, peer_uid) != peer_uid:
+            raise UnauthenticatedError(
+                f"Login {record.id} was made from elsewhere, or by another user of this machine.",
+                hint="Log in here, too.",
+            )
         return record
 
     def check_again(self, token: str) -> TokenRecord:
@@ -153,7 +179,15 @@ class Tokens:
         """Return a token, or None if there is none of that id."""
         return self._repository.find_token(token)
 
-    def _mint(self, user: str, *, label: str, seconds: int | None, parent: str) -> Minted:
+    def _mint(
+        self,
+        user: str,
+        *,
+        label: str,
+        seconds: int | None,
+        parent: str,
+        more_claims: Mapping[str, object] = MappingProxyType({}),
+    ) -> Minted:
         if seconds is not None and seconds < 1:
             raise UserError(f"A token of {seconds} seconds would be born dead; give 1 or more.")
         account = self._repository.load_account(user)
@@ -166,10 +200,13 @@ class Tokens:
             expires_at=expires_at,
             parent=parent,
         )
-        return Minted(record=record, text=self._sign(record, account))
+        return Minted(record=record, text=self._sign(record, account, more_claims))
 
-    def _sign(self, record: TokenRecord, account: Account) -> str:
+    def _sign(
+        self, record: TokenRecord, account: Account, more_claims: Mapping[str, object]
+    ) -> str:
         claims: dict[str, object] = {
+            **more_claims,
             "iss": _ISSUER,
             "sub": record.user,
             "jti": record.id,

@@ -1,6 +1,7 @@
 """What a caller must not send is refused by the status that says so, never by 500."""
 
 import asyncio
+import os
 
 import httpx
 import pytest
@@ -131,7 +132,7 @@ def login(rest):
     """Return the text of a browser's login of an administrator."""
     access = rest.app.state.services.access
     access.create_account("ada", uid=1000, gid=100, role=UserRole.CLUSTER_ADMIN)
-    return access.tokens.log_in(access.tokens.mint("ada").text).text
+    return access.tokens.log_in(access.tokens.mint("ada").text, os.geteuid()).text
 
 
 BESIDE_A_LOGIN = (

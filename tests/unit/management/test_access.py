@@ -137,14 +137,25 @@ def test_a_new_users_token_is_taken_at_once(access, database, clock):
 
 def test_a_login_ends_with_its_token(access, clock):
     token = access.tokens.mint("ada", seconds=LOGIN_SECONDS * 9)
-    login = access.tokens.log_in(token.text)
+    login = access.tokens.log_in(token.text, OPERATOR.uid)
     assert access.identify(User(), login.text, OPERATOR.uid).user == ADA
     assert (login.record.expires_at - clock.now()).total_seconds() == LOGIN_SECONDS
     access.tokens.revoke(token.record.id)
     with pytest.raises(UnauthenticatedError):
         access.identify(User(), login.text, OPERATOR.uid)
     with pytest.raises(UnauthenticatedError):
-        access.tokens.log_in(login.text)
+        access.tokens.log_in(login.text, OPERATOR.uid)
+
+
+@pytest.mark.parametrize("whose", [1000, 0, None])
+def test_a_login_is_of_the_browser_alone_that_made_it(access, whose):
+    token = access.tokens.mint("ada")
+    login = access.tokens.log_in(token.text, whose)
+    assert access.identify(User(), login.text, whose).user == ADA
+    for other in {1000, 1001, 0, None} - {whose}:
+        assert access.identify(User(), token.text, other).user == ADA  # a token says it alone
+        with pytest.raises(UnauthenticatedError, match="made from elsewhere, or by another user"):
+            access.identify(User(), login.text, other)
 
 
 def test_a_token_of_another_kind_acts_in_somebodys_name(access):

@@ -69,7 +69,7 @@ def state_of(begun):
 
 
 def finish(logins, begun, **changed):
-    told = {"sealed": begun.sealed, "state": state_of(begun), "code": "c"}
+    told = {"sealed": begun.sealed, "state": state_of(begun), "code": "c", "peer_uid": None}
     return logins.finish(**{**told, **changed})
 
 
