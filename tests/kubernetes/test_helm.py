@@ -145,6 +145,8 @@ FIXED = {
     "storage.storageClassName=nfs": 'claim {name}-data has ""',
     "postgresql.size=20Gi": "delete statefulset {name}-postgresql --cascade=orphan. Then upgrade",
     "postgresql.storageClassName=fast": 'StatefulSet {name}-postgresql was made with ""',
+    "podSecurity.runAsUser=20001": "the data volume is user 10001's, whom others cannot read",
+    "postgresql.runAsUser=70": "the database's files are user 999's, which PostgreSQL wants",
     "nameOverride=other": "they would be wsc-other (other): another appliance",
     "fullnameOverride=other": "they would be other (wsc-appliance): another appliance",
     "fullnameOverride=wsc-wsc-appliance,nameOverride=x": "Set nameOverride and fullnameOverride as",
