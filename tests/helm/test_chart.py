@@ -418,6 +418,13 @@ def test_what_grafana_and_prometheus_get_is_what_is_in_the_tree(
         ("ingress.enabled=true", "ingress.host is needed"),
         ("jobs.kueue=null", "kueue"),  # as `--reuse-values` has it of an earlier chart
         ("image.repository=null", "repository"),
+        ("management.extraEnv[0].name=HOME", "management.extraEnv has HOME"),
+        ("management.extraEnv[0].name=PGPASSWORD", "management.extraEnv has PGPASSWORD"),
+        ("management.extraEnv[0].name=A,management.extraEnv[1].name=A", "or which is there twice"),
+        (
+            "management.otlpEndpoint=x,management.extraEnv[0].name=OTEL_EXPORTER_OTLP_ENDPOINT",
+            "OTEL",
+        ),
     ],
 )
 def test_wrong_values_are_refused_by_name(helm: Helm, value: str, message: str) -> None:
