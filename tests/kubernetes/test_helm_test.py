@@ -118,22 +118,31 @@ def why(installed, home, done):
     return "\n".join((done.stdout, done.stderr, installed.logs(), *logs))
 
 
-def test_both_helms_show_that_losses_are_those_of_pytorch(kube, admin, installed, helm, home):
+def test_helm_4_shows_that_losses_are_those_of_pytorch(kube, admin, installed, helm, home):
     with nodes(kube, admin, installed, home):
-        for program in ("helm", "helm4"):
-            done = helm(program, "test", RELEASE, "--logs", "--timeout", "9m")
-            assert done.returncode == 0, why(installed, home, done)
-            assert done.stdout.rstrip().endswith(" the losses that PyTorch computes.")
-            assert done.stdout.count("TEST SUITE") == 1, "only the pod is a test"
+        done = helm("helm4", "test", RELEASE, "--logs", "--timeout", "9m")
+    assert done.returncode == 0, why(installed, home, done)
+    assert done.stdout.rstrip().endswith(" the losses that PyTorch computes.")
+    assert done.stdout.count("TEST SUITE") == 1, "only the pod is a test"
     assert not [each for each in admin.list(WSJOB)[0] if each["status"]["type"] == "driver"]
     assert admin.find(POD, f"{NAME}-test"), "its log stays"
 
 
-def test_a_loss_that_differs_is_told(kube, admin, installed, helm, home):
+def test_helm_3_says_that_all_is_well(kube, admin, installed, helm, home):
+    """It makes the same pod, which trains for Helm 4 above and for Helm 3 below."""
+    with nodes(kube, admin, installed, home, further=("--wsjob", "")):
+        done = helm("helm", "test", RELEASE, "--logs", "--timeout", "9m")
+    assert done.returncode == 0, why(installed, home, done)
+    assert "The installation works." in done.stdout
+    assert done.stdout.count("TEST SUITE") == 1, "only the pod is a test"
+    assert admin.find(POD, f"{NAME}-test"), "its log stays"
+
+
+def test_helm_3_tells_of_a_loss_that_differs(kube, admin, installed, helm, home):
     wrong = TRAINING.replace("losses.append(loss.item())", "losses.append(2 * loss.item())", 1)
     assert wrong != TRAINING
     with nodes(kube, admin, installed, home, words={TRAINING: wrong}):
-        done = helm("helm4", "test", RELEASE, "--logs", "--timeout", "9m")
+        done = helm("helm", "test", RELEASE, "--logs", "--timeout", "9m")
     assert done.returncode != 0
     assert "is FAILED: " in done.stdout, why(installed, home, done)
     assert "the appliance does not compute what PyTorch does: losses 0.54319" in done.stdout
