@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from appliance.core.cluster.jobs import Phase
 from appliance.core.failure_causes import shortened
+from appliance.core.visible_text import visible, visible_lines
 
 DEFAULT_THRESHOLD = 3
 """What a client that names none means, as its own configuration does."""
@@ -130,12 +131,12 @@ class Notice:
     @property
     def subject(self) -> str:
         """The notice in one line, with the job's labels and the cause."""
-        return shortened(" ".join(f"{self._headline}{self._reason}".split()))
+        return visible(shortened(" ".join(f"{self._headline}{self._reason}".split())))
 
     @property
     def text(self) -> str:
         """The notice in a few lines."""
-        return f"{self._headline}{self._reason}\n{self.url}"
+        return visible_lines(f"{self._headline}{self._reason}\n{self.url}")
 
     @property
     def phase(self) -> Phase:

@@ -5,6 +5,7 @@ puts a secret address into an error. A target that a user names must have an add
 targets may have (`target_addresses`); those of the appliance's own file may be anywhere.
 """
 
+import html
 import logging
 import smtplib
 import ssl
@@ -177,7 +178,8 @@ class Messengers:
             case Channel.EMAIL:
                 self._mail(target, notice)
             case Channel.SLACK:
-                self._post_to(target, {"text": notice.text})
+                # A message may hold what Slack obeys: `<!channel>`, or a link under another text.
+                self._post_to(target, {"text": html.escape(notice.text, quote=False)})
             case Channel.WEBHOOK:
                 self._post_to(target, _whole(notice))
             case Channel.PAGERDUTY:

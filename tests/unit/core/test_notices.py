@@ -46,6 +46,12 @@ def test_the_subject_names_job_labels_and_cause_in_one_line(found, subject):
     assert found.subject == subject
 
 
+def test_nothing_in_a_notice_is_obeyed_by_a_terminal_or_turns_its_direction():
+    found = notice(Phase.FAILED, "\x1b]0;x\x07\u202egpj\n\x9b2J", labels={"a": "b"})
+    assert found.subject.isprintable()
+    assert found.text.endswith(": \\x1b]0;x\\x07\\u202egpj\n\\x9b2J\nhttp://page/wsjob-a")
+
+
 def test_a_subject_stays_short_whatever_the_labels_and_the_cause():
     labels = {f"key{number}": "v" * 60 for number in range(20)}
     found = notice(Phase.FAILED, "x" * 5_000, labels=labels)

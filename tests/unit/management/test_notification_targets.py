@@ -1,7 +1,9 @@
 """A target that a user names leads to a public address, looked up once, and tells users nothing."""
 
+import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_network
 
@@ -110,7 +112,7 @@ class Hook(BaseHTTPRequestHandler):
     """Answers with the status that the path names, and keeps what it was asked."""
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
+        self.server.body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.asked.append((self.path, self.headers["host"]))
         self.send_response(int(self.path.strip("/")))
         self.send_header("location", "/200")
@@ -176,3 +178,15 @@ def test_a_target_that_is_not_allowed_is_not_connected_to(hook) -> None:
     of_the_appliance = (Target(channel=Channel.SLACK, address=address),)
     send(address, TargetAddresses(()), targets=of_the_appliance)
     assert [asked for asked, _ in hook.asked] == ["/200"]
+
+
+def test_slack_obeys_nothing_that_a_job_says(hook) -> None:
+    message = "<!channel> <https://evil.example|log in> \x1b]0;x\x07 \u202e &lt;"
+    target = Target(channel=Channel.SLACK, address=f"http://127.0.0.1:{hook.server_port}/200")
+    messengers = Messengers(NotifyOptions(targets=(target,)))
+    messengers.send(target, replace(NOTICE, message=message))
+    messengers.close()
+    assert hook.body["text"] == (
+        "Execute job wsjob-a of ada has failed: &lt;!channel&gt; "
+        "&lt;https://evil.example|log in&gt; \\x1b]0;x\\x07 \\u202e &amp;lt;\n"
+    )
