@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,6 +12,9 @@ from appliance.core.errors import UserError
 
 _REMEMBERED_SECONDS = 10.0
 _MAX_REMEMBERED = 1024
+
+_PROGRAM = "a program"
+_EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 _Search = tuple[str, str, str]
 """Program, PATH and working directory."""
@@ -50,8 +54,15 @@ def check_program(spec: DriverSpec) -> None:
     """
     path = spec.environment.get("PATH", "") or DEFAULT_PATH
     places = spec.programs(path)
-    if any(_may_exist(os.path.join(spec.work_dir, place)) for place in places):
+    whats = [_what_is_at(os.path.join(spec.work_dir, place)) for place in places]
+    if any(what is _PROGRAM for what in whats):
         return
+    wrong = next((what for what in whats if what is not None), None)
+    if wrong is not None and len(places) == 1:
+        raise UserError(
+            f"{spec.argv[0]!r} in {spec.work_dir} is {wrong}.",
+            hint="Name what runs it, as in `csctl submit -- python train.py`.",
+        )
     where = f" in {spec.work_dir}" if len(places) == 1 else f" on PATH {path}"
     raise UserError(
         f"There is no program {spec.argv[0]!r}{where} on the appliance's machine.",
@@ -59,11 +70,14 @@ def check_program(spec: DriverSpec) -> None:
     )
 
 
-def _may_exist(path: str) -> bool:
+def _what_is_at(path: str) -> str | None:
+    """Return what is at a path: a program, for all that this process can see, or nothing."""
     try:
-        os.stat(path)
+        mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None
     except OSError:
-        return True
-    return True
+        return _PROGRAM
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    return _PROGRAM if mode & _EXECUTABLE else "not executable, by anybody"

@@ -145,7 +145,7 @@ def submit_run(
     indices, limit = parse_array(array) if array else ([], 0)
     request = SubmitDriverRequest(
         argv=program,
-        work_dir=os.getcwd(),
+        work_dir=working_directory(),
         environment=_environment(invocation, variables or (), program),
         priority=parse_priority(priority) if priority else "",
         labels=_labels(name, labels or ()),
@@ -272,6 +272,16 @@ def search_path(program: str, path: str, work_dir: str) -> str:
     return os.pathsep.join([own, *rest])
 
 
+def working_directory() -> str:
+    """Return the directory that csctl was called in."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise UserError(
+            "The directory that you are in has been removed.", hint="Go to one that is there."
+        ) from error
+
+
 def _environment(
     invocation: Invocation, wanted: Sequence[str], program: Sequence[str]
 ) -> Mapping[str, str]:
@@ -280,7 +290,7 @@ def _environment(
     kept = {
         name: value for name, value in ours.items() if name in _CARRIED or name.startswith("LC_")
     }
-    if path := search_path(program[0], kept.get("PATH", ""), os.getcwd()):
+    if path := search_path(program[0], kept.get("PATH", ""), working_directory()):
         kept["PATH"] = path
     for each in wanted:
         name, has_value, value = each.partition("=")

@@ -6,6 +6,7 @@ from csctl.commands.jobs.submit import (
     parse_indices,
     parse_restart_policy,
     search_path,
+    working_directory,
 )
 
 
@@ -71,3 +72,12 @@ def test_a_limit_of_an_array_that_is_none_is_refused(text: str) -> None:
 )
 def test_a_python_that_is_called_by_its_path_brings_its_programs(program: str, path: str) -> None:
     assert search_path(program, "/usr/bin:/bin", "/home/ada") == path
+
+
+def test_a_directory_that_has_been_removed_is_named_as_what_is_wrong(tmp_path, monkeypatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(UserError, match="has been removed"):
+        working_directory()
