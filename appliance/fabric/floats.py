@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from appliance.csl.program.nans import nan_bits, nan_of_bits
+from appliance.csl.program.nans import nan_bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,7 @@ def decode_float(pattern: int, format_name: str) -> float:
     field = pattern >> layout.mantissa_bits & ((1 << layout.exponent_bits) - 1)
     sign = -1.0 if pattern >> (layout.mantissa_bits + layout.exponent_bits) & 1 else 1.0
     if field == (1 << layout.exponent_bits) - 1:
-        if mantissa:
-            return nan_of_bits(pattern, layout.exponent_bits, layout.mantissa_bits)
-        return sign * math.inf
+        return math.nan if mantissa else sign * math.inf
     if field == 0:
         return sign * math.ldexp(mantissa, 1 - layout.bias - layout.mantissa_bits)
     whole = mantissa | 1 << layout.mantissa_bits
