@@ -6,6 +6,7 @@ import hmac
 import math
 from collections.abc import Callable
 
+from appliance.core.addresses import split_address
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import EventRecord, PodRecord
@@ -60,6 +61,7 @@ class PodPlaces:
         """Record that the coordinator listens: the job's ingress is open."""
         job, address = JobId(request.job), request.service_address
         _check_key(self._key_of, job, context)
+        _check_address(address)
         is_here = request.control_address.startswith("unix:")
         if not is_here:
             await asyncio.to_thread(self._note_far, job, request.control_address)
@@ -91,6 +93,13 @@ class PodPlaces:
     def _note_far(self, job: JobId, address: str) -> None:
         self._jobs.load(job)  # that it is known, before anything is written for it
         self._addresses.note(job, address)
+
+
+def _check_address(address: str) -> None:
+    try:
+        split_address(address)
+    except ValueError as error:
+        raise UserError(f"{address!r} is no host:port at which a coordinator listens.") from error
 
 
 class JobReports:

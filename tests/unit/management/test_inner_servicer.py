@@ -1,5 +1,6 @@
-"""Who speaks for a job has to know the job's key."""
+"""Who speaks for a job has to know the job's key, and what it says is checked."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ from appliance.core.cluster.run import PodReadings
 from appliance.core.errors import ForbiddenError, UserError
 from appliance.core.pods.pod_spec import JOB_KEY_METADATA
 from appliance.management.rpc.client.lease_beats import Presence
-from appliance.management.rpc.inner_servicer import JobReports
+from appliance.management.rpc.inner_servicer import JobReports, PodPlaces
 from protos.wsc.v1 import management_pb2 as pb
 
 REPORT = pb.JobReport(job="wsjob-a", phase="FAILED", message="over")
@@ -75,3 +76,13 @@ def test_a_session_is_taken_as_it_is_told_and_at_its_end_with_readings():
         servicer(jobs, key_of=None).ReportJob(
             pb.JobReport(job="wsjob-a", session=pb.RunSessionReport()), call()
         )
+
+
+@pytest.mark.parametrize(
+    "address", ["", "localhost", "localhost:", ":9000", "localhost:x", "fd00::7:9000", "a:70000"]
+)
+def test_a_coordinator_that_listens_nowhere_is_refused(address):
+    places = PodPlaces(None, None, None, may_start=lambda _: True, key_of=None)
+    request = pb.RegisterCoordinatorRequest(job="wsjob-a", service_address=address)
+    with pytest.raises(UserError, match="is no host:port at which a coordinator listens"):
+        asyncio.run(places.RegisterCoordinator(request, call()))
