@@ -53,6 +53,8 @@ def proxy(monkeypatch):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.server_port}")
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
+        # Of a process the first `urlopen` keeps the proxies of its environment for all others.
+        monkeypatch.setattr("urllib.request._opener", None)
         yield proxy
         proxy.shutdown()
 
