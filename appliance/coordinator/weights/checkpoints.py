@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from appliance.core import quantities
+from appliance.core.cluster.records import CHECKPOINT_EVENT
 from protos.wsc.v1.management_pb2 import JobEventReport
-
-CHECKPOINT_EVENT = "Checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

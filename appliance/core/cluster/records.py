@@ -254,6 +254,10 @@ class PodRecord:
     ended_at: dt.datetime | None = None
 
 
+CHECKPOINT_EVENT = "Checkpoint"
+"""Reason of an event: a client has fetched a whole state, to write it to a file."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
     """Something that happened to a job.

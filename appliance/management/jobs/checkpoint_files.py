@@ -17,11 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.core.cluster.records import EventRecord
+from appliance.core.cluster.records import CHECKPOINT_EVENT, EventRecord
 from appliance.core.ids import JobId
 from appliance.core.queries.run_line import RunLine
-
-CHECKPOINT_EVENT = "Checkpoint"
 
 _FORMAT = b"\x89HDF\r\n\x1a\n"
 """What a file begins with that the client's `save` has written."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from appliance.core.cluster.access import Action, Principal, Target, refusal
-from appliance.core.cluster.records import User
+from appliance.core.cluster.records import CHECKPOINT_EVENT, User
 from appliance.core.cluster.run import Point, output_words
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JOB_PREFIX, WORKFLOW_PREFIX, JobId, WorkflowId
@@ -145,7 +145,7 @@ class RunService:
             why = "Only those who may read the run's logs see where the files are."
             return checkpoint_files.checkpoints(events, (), since), why
         places = checkpoint_files.places(run)
-        is_any = any(event.reason == checkpoint_files.CHECKPOINT_EVENT for event in events)
+        is_any = any(event.reason == CHECKPOINT_EVENT for event in events)
         files = checkpoint_files.find_files(places.directories, since) if is_any else ()
         return checkpoint_files.checkpoints(events, files, since), places.explanation
 
