@@ -37,12 +37,14 @@ class Server:
         assert self.process.wait(30) == 0
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("files")
+@pytest.fixture
+def root(tmp_path):
+    root = tmp_path / "files"
+    root.mkdir()
+    return root
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server(root):
     server = Server(root)
     yield server
@@ -137,11 +139,14 @@ def test_a_link_out_of_an_archive_or_a_device_is_refused(server, root, kind, lea
 
 
 def test_a_file_behind_a_link_that_was_there_before_is_refused(server, root, tmp_path):
-    os.symlink(tmp_path, root / "there" / "elsewhere")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (root / "there").mkdir()
+    os.symlink(outside, root / "there" / "elsewhere")
     made = archive(**{"elsewhere/f": b"abc"})
     server.ask(made, op="write", path="through.tar.gz", append=False)
     assert "leads out" in extract(server, "through.tar.gz")["error"]
-    assert not list(tmp_path.iterdir())
+    assert not list(outside.iterdir())
 
 
 def test_links_within_an_archive_and_programs_are_unpacked(server, root):
