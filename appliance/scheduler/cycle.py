@@ -53,7 +53,8 @@ def run_cycle(snapshot: ClusterSnapshot, queue: JobQueue) -> CycleOutcome:
     sift(cycle)
     _admit_in_order(cycle)
     fill(cycle)
-    cycle.may_start = cycle.rooms.open_slots(queue)
+    if cycle.decisions:  # who was admitted took from quotas
+        cycle.may_start = cycle.rooms.open_slots(queue)
     return CycleOutcome(decisions=tuple(cycle.decisions), waits=Waits.after(cycle))
 
 

@@ -112,10 +112,11 @@ class Frame:
         systems = 0
         for name in grant.systems:
             systems |= bits.get(name, 0)
-        for name in grant.reserved_systems:
+        holding = grant.holding
+        for name in holding.reserved_systems:
             systems |= bits.get(name, 0)
-        groups = sum(self._group_bits.get(name, 0) for name in grant.node_groups)
-        return Placement(systems=systems, groups=groups, shares=tuple(self._shares(grant.pods)))
+        groups = sum(self._group_bits.get(name, 0) for name in holding.node_groups)
+        return Placement(systems=systems, groups=groups, shares=tuple(self._shares(holding.pods)))
 
     def reserved(self, reservation: WorkflowReservation) -> Placement:
         """Return a workflow's reservation in bits."""

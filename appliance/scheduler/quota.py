@@ -43,13 +43,12 @@ class Rooms:
             return
         held: set[str] = set()
         for grant in snapshot.grants:
-            if grant.is_lookup:
+            holding = grant.holding
+            if holding.is_lookup:
                 continue
-            held.update(grant.systems, grant.reserved_systems)
-            held.update(grant.node_groups)
-            self.charge(
-                grant.account.session, grant.type, grant.num_systems, len(grant.node_groups)
-            )
+            held.update(grant.systems, holding.reserved_systems, holding.node_groups)
+            num_systems = len(grant.systems) + len(holding.reserved_systems)
+            self.charge(grant.account.session, grant.type, num_systems, len(holding.node_groups))
         for reservation in snapshot.reservations:
             idle = len(set(reservation.systems) - held)
             session = reservation.account.session
@@ -130,17 +129,19 @@ class Rooms:
             is_open[slot] = self.admits_driver(queue.jobs[slot])
         if not self.quotas:
             return is_open
-        account = columns.account[:size]
-        left = np.array([self.systems_left(a.session) for a in queue.accounts], np.int64)
+        numbers: dict[str, int] = {}
+        of_account = [numbers.setdefault(a.session, len(numbers)) for a in queue.accounts]
+        session = np.array(of_account, np.intp)[columns.account[:size]]
+        left = np.array([self.systems_left(name) for name in numbers], np.int64)
         needed = columns.demand[0, :size]
-        is_open &= (needed == 0) | (needed <= left[account])
+        is_open &= (needed == 0) | (needed <= left[session])
         if any(quota.max_node_groups is not None for quota in self.quotas.values()):
-            room = np.array([self.groups_left(a.session) for a in queue.accounts], np.int64)
+            room = np.array([self.groups_left(name) for name in numbers], np.int64)
             groups = columns.demand[GROUPS, :size]
-            is_open &= (groups == 0) | (groups <= room[account])
+            is_open &= (groups == 0) | (groups <= room[session])
         for queue_type, job_type in enumerate(QUEUE_TYPES):
-            may = np.array([self._has_turn(a.session, job_type) for a in queue.accounts], np.bool_)
-            is_open &= may[account] | (columns.queue_type[:size] != queue_type)
+            may = np.array([self._has_turn(name, job_type) for name in numbers], np.bool_)
+            is_open &= may[session] | (columns.queue_type[:size] != queue_type)
         return is_open
 
     def borrowing(self, accounts: Sequence[Account]) -> NDArray[np.int64]:
