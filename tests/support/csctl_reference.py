@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import click
 
+from csctl.command_line.flags import SETTINGS
+
 MARK = "<!-- Below this line everything is generated from the commands themselves. -->"
 
 
@@ -28,7 +30,8 @@ def commands(
 
 
 def _section(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
-    context = click.Context(command, info_name=" ".join(words))
+    # click keeps the help option of the first context that asks for it.
+    context = click.Context(command, info_name=" ".join(words), **SETTINGS)
     yield f"## {' '.join(words)}"
     yield ""
     yield "```"
