@@ -189,6 +189,7 @@ class Agent:
             num_cores=options.cores.num_cores,
             machine=options.cores.machine,
             machine_cores=options.cores.machine_cores,
+            public_host=options.public_host,
             memory_bytes=options.memory_bytes,
             jobs=jobs,
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.cluster import node_messages
-from appliance.cluster.known_nodes import KnownNode, PodsOnNode
+from appliance.cluster.known_nodes import ExpectedPod, KnownNode, PodsOnNode
 from appliance.cluster.launcher import Exit, Exits, JobStopped, PodExit, Survivor
 from appliance.cluster.node_cores import NodeCores
 from appliance.cluster.node_links import NodeLink, NodeView
@@ -48,24 +48,13 @@ class AgentsOptions:
         runtime_root: Management's own directory for sockets.
         stream_identity: What encrypted streams prove themselves with, PEM; empty for plain ones.
         grace_seconds: How long a node may be away before its pods count as lost.
+        takes_loopback: Whether nodes may be on management's own machine, known by its loopback.
     """
 
     runtime_root: Path
     stream_identity: bytes
     grace_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectedPod:
-    """A pod that an earlier management launched.
-
-    Attributes:
-        node: Where it was placed.
-    """
-
-    name: PodName
-    role: Role
-    node: str
+    takes_loopback: bool
 
 
 class AgentLauncher:
@@ -197,11 +186,20 @@ class AgentLauncher:
         with self._changed:
             return frozenset(job for job, parts in self._jobs.items() if name in parts)
 
+    def hosts_of(self, pod: PodName, job: JobId) -> frozenset[str]:
+        """Return by what the node of a job's pod is reached; empty if it is not known."""
+        with self._changed:
+            parts = self._jobs.get(job, {}).items()
+            nodes = [name for name, part in parts if pod in part.roles or pod in part.pids]
+            return frozenset().union(
+                *(self._nodes[n].view.hosts for n in nodes if n in self._nodes)
+            )
+
     def load(self, name: str) -> tuple[float, float]:
         """Return how busy a node's cores are and how full its memory is, in percent."""
         with self._changed:
-            node = self._nodes.get(name)
-            return (0.0, 0.0) if node is None else (node.beat.cpu_percent, node.beat.memory_percent)
+            beat = node.beat if (node := self._nodes.get(name)) is not None else pb.NodeBeat()
+            return beat.cpu_percent, beat.memory_percent
 
     def resume(
         self, launched: Mapping[JobId, Sequence[ExpectedPod]], launching: Iterable[JobId]
@@ -233,6 +231,7 @@ class AgentLauncher:
 
         Raises:
             ConflictError: Another node of that name, at another address, is there.
+            UserError: It says an address at which no node can be.
         """
         view = NodeView(
             name=hello.name,
@@ -244,16 +243,17 @@ class AgentLauncher:
                 machine_cores=hello.machine_cores,
             ),
             memory_bytes=hello.memory_bytes,
+            public_host=hello.public_host,
         )
+        view.check_hosts(takes_loopback=self._options.takes_loopback)
         link = NodeLink(hello.name)
-        link.tell(
-            pb.NodeOrder(welcome=pb.NodeWelcome(stream_identity=self._options.stream_identity))
-        )
+        welcome = pb.NodeWelcome(stream_identity=self._options.stream_identity)
+        link.tell(pb.NodeOrder(welcome=welcome))
         with self._changed:
             before, now = self._nodes.get(hello.name), self._clock.monotonic_seconds()
             if before is not None and before.link is not None:
-                is_alive = now - before.heard_seconds < _ALIVE_SECONDS
-                if is_alive and before.view.address != hello.address:
+                is_moved = before.view.address != hello.address
+                if is_moved and now - before.heard_seconds < _ALIVE_SECONDS:
                     raise ConflictError(
                         f"A node {hello.name!r} is there already, at {before.view.address}; "
                         f"the one at {hello.address} needs another name.",
@@ -311,10 +311,10 @@ class AgentLauncher:
 
     def _link(self, name: str, specs: Sequence[PodSpec]) -> NodeLink:
         node = self._nodes.get(name)
-        if node is None or node.link is None:
-            where = f"Node {name!r} is away" if name else "No node fits"
-            raise ClusterError(f"{where}, and {len(specs)} pods, {specs[0].name} first, need it.")
-        return node.link
+        if node is not None and node.link is not None:
+            return node.link
+        where = f"Node {name!r} is away" if name else "No node fits"
+        raise ClusterError(f"{where}, and {len(specs)} pods, {specs[0].name} first, need it.")
 
     def _is_connected(self, name: str) -> bool:
         node = self._nodes.get(name)

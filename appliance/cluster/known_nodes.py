@@ -7,6 +7,19 @@ from appliance.core.ids import PodName, Role
 from protos.wsc.v1 import nodes_pb2 as pb
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedPod:
+    """A pod that an earlier management launched.
+
+    Attributes:
+        node: Where it was placed.
+    """
+
+    name: PodName
+    role: Role
+    node: str
+
+
 @dataclass(slots=True, kw_only=True)
 class PodsOnNode:
     """The pods of one job on one node."""

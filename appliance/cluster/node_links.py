@@ -5,6 +5,9 @@ import queue
 from dataclasses import dataclass
 
 from appliance.cluster.node_cores import NodeCores
+from appliance.core.addresses import is_loopback
+from appliance.core.errors import UserError
+from appliance.wire.networks import address_of
 from protos.wsc.v1 import nodes_pb2 as pb
 
 
@@ -16,6 +19,7 @@ class NodeView:
         address: Where its pods are reached.
         roles: What its pods may be.
         cores: Its CPU cores.
+        public_host: What clients call it; empty if that is the address.
         cpu_percent: How busy its cores are.
         memory_percent: How full its memory is.
     """
@@ -25,8 +29,36 @@ class NodeView:
     roles: tuple[str, ...]
     cores: NodeCores
     memory_bytes: int
+    public_host: str = ""
     cpu_percent: float = 0.0
     memory_percent: float = 0.0
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """By what its pods are reached, by others and by clients."""
+        return frozenset({self.address, self.public_host} - {""})
+
+    def check_hosts(self, *, takes_loopback: bool) -> None:
+        """Refuse hosts at which others cannot reach a node, and management finds another thing.
+
+        A name is believed: who says what it means is the name service of management.
+
+        Args:
+            takes_loopback: Whether nodes may be on management's own machine, known by its loopback.
+
+        Raises:
+            UserError: There is one.
+        """
+        for host in self.hosts:
+            address = address_of(host)
+            is_nowhere = address is not None and (
+                address.is_link_local or address.is_multicast or address.is_unspecified
+            )
+            if is_nowhere or (is_loopback(host) and not takes_loopback):
+                raise UserError(
+                    f"Node {self.name!r} says that it is at {host}, where others cannot reach it.",
+                    hint="Give it an address of its own with --address.",
+                )
 
 
 class NodeLink:

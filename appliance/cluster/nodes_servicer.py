@@ -8,7 +8,7 @@ import grpc
 
 from appliance.cluster.agents import AgentLauncher
 from appliance.cluster.node_links import NodeLink
-from appliance.core.errors import ConflictError
+from appliance.core.errors import ConflictError, UserError
 from protos.wsc.v1 import nodes_pb2 as pb
 from protos.wsc.v1 import nodes_pb2_grpc
 
@@ -36,6 +36,9 @@ class NodesServicer(nodes_pb2_grpc.NodesServicer):
             link = self._launcher.attach(first.hello)
         except ConflictError as error:
             context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
+            raise
+        except UserError as error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             raise
         threading.Thread(
             target=self._read,

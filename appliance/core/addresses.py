@@ -4,7 +4,7 @@ Within the appliance a host is a name or a bare address. It has brackets only in
 gRPC, URLs and the client read. Everything that makes or takes one apart asks here.
 """
 
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 from appliance.core.integers import find_integer
 
@@ -44,6 +44,24 @@ def split_address(text: str) -> tuple[str, int]:
 def bare_host(host: str) -> str:
     """Return a host without the brackets that an IPv6 address may have."""
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """Whether two texts are the same address, however it is written, or the same name."""
+    try:
+        return ip_address(bare_host(one)) == ip_address(bare_host(other))
+    except ValueError:
+        return one.casefold() == other.casefold()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is an address or a name of whoever asks for it (RFC 6761 for names)."""
+    try:
+        address = ip_address(bare_host(host))
+    except ValueError:
+        return host.casefold().rstrip(".").rpartition(".")[2] == "localhost"
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def is_ipv6(host: str) -> bool:

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import grpc.aio
 
-from appliance.core.ids import JobId
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.foundation import Foundation
 from appliance.management.front.call_queues import CallQueues, queue_sockets
@@ -15,6 +14,7 @@ from appliance.management.front.proxy_preface import TrustedProxies
 from appliance.management.front.sni_proxy import Backends, SniProxy, listen
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.settings_by_group import PROCESSES, ListenOptions
+from appliance.management.pod_side import PodSide
 from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
 from appliance.management.rpc.client.client_streams import ClientStreams
 from appliance.management.rpc.client.job_methods import JobMethods
@@ -168,8 +168,7 @@ async def serve_pods(
     services: Services,
     presence: Presence,
     threads: ThreadPoolExecutor,
-    *,
-    may_start: Callable[[JobId], bool],
+    pods: PodSide,
 ) -> grpc.aio.Server:
     """Serve the pods of this node, and through the internal listener those of others."""
     server = grpc.aio.server(interceptors=[RpcEdge(threads)], options=INNER_OPTIONS)
@@ -182,12 +181,14 @@ async def serve_pods(
             services.jobs,
             foundation.addresses,
             foundation.ports,
-            may_start=may_start,
+            pods,
             key_of=key_of,
         ),
     )
     add_ManagementServicer_to_server(servicer, inner)
-    add_DriverControlServicer_to_server(DriverControlServicer(services.driver_restarts), inner)
+    add_DriverControlServicer_to_server(
+        DriverControlServicer(services.driver_restarts, key_of=key_of), inner
+    )
     server.add_insecure_port(foundation.inner_address)
     await server.start()
     return server

@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 
 from appliance.cluster.launcher import Launcher
 from appliance.cluster.process_launcher import PodPrograms, ProcessLauncher, ProcessOptions
+from appliance.core.addresses import is_loopback
 from appliance.core.cluster.records import JobRecord
-from appliance.core.ids import JobId
+from appliance.core.ids import JobId, Role, pod_name
 from appliance.core.queries.job_filter import JobLine
 from appliance.management.cluster.inventory import this_node
 from appliance.management.cluster.node_pool import NodePool
 from appliance.management.foundation import Foundation
 from appliance.management.kubernetes.kubernetes_side import Candidacy, KubernetesSide
-from appliance.management.options.settings_by_group import AGENTS
+from appliance.management.options.settings_by_group import AGENTS, LOOPBACK
 from appliance.management.pods.coordinators import Coordinators, FarCoordinators
 
 _TRACING = ("appliance.observability.otlp",)
@@ -29,12 +30,14 @@ class PodSide:
         coordinators: Tells coordinators that their jobs end.
         nodes: The nodes of agents; None where pods do not run there.
         kubernetes: The objects of a Kubernetes cluster; None where pods do not run there.
+        own_hosts: By what pods of this machine are reached, where all are on it.
     """
 
     launcher: Launcher
     coordinators: Coordinators
     nodes: NodePool | None = None
     kubernetes: KubernetesSide | None = None
+    own_hosts: frozenset[str] = frozenset()
 
     def namespace_of(self, job: JobRecord | JobLine) -> str:
         """Return the Kubernetes namespace that a job is in; empty if it is in none."""
@@ -43,6 +46,18 @@ class PodSide:
     def may_start(self, job: JobId) -> bool:
         """Whether pods of a job that have been launched may run."""
         return self.kubernetes is None or self.kubernetes.may_start(job)
+
+    def coordinator_hosts(self, job: JobId) -> frozenset[str]:
+        """Return by what the coordinator of a job is reached, whatever it says; empty if unknown.
+
+        That is what the API server says of its pod, or what its node has said when it joined.
+        """
+        pod = pod_name(job, Role.COORDINATOR, 0)
+        if self.kubernetes is not None:
+            return self.kubernetes.hosts_of(pod, job)
+        if self.nodes is not None:
+            return self.nodes.launcher.hosts_of(pod, job)
+        return self.own_hosts
 
     @property
     def requeues_disrupted(self) -> bool:
@@ -84,12 +99,14 @@ def open_pod_side(
             options.runtime_root,
             identity=keys.identity,
             grace_seconds=options.nodes.node_grace_seconds,
+            takes_loopback=is_loopback(options.nodes.inner_host),
             clock=foundation.clock,
         )
         closers.callback(nodes.close)
         return PodSide(launcher=nodes.launcher, coordinators=coordinators, nodes=nodes)
     launcher = _start_processes(foundation, programs or PodPrograms())
-    return PodSide(launcher=launcher, coordinators=coordinators)
+    own_hosts = frozenset({*LOOPBACK, options.listen.public_host})
+    return PodSide(launcher=launcher, coordinators=coordinators, own_hosts=own_hosts)
 
 
 def _start_processes(foundation: Foundation, programs: PodPrograms) -> Launcher:

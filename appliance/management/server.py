@@ -249,7 +249,7 @@ class _Start:
         self.stack.push_async_callback(forwarder.close)  # after the calls that they carry
         for clients in await serve_clients(services, presence, threads):
             self.stack.push_async_callback(clients.stop, grace=0.5)
-        inner = await serve_pods(foundation, services, presence, threads, may_start=pods.may_start)
+        inner = await serve_pods(foundation, services, presence, threads, pods)
         self.stack.push_async_callback(inner.stop, grace=0.5)
         if foundation.tls is None:
             # In this event loop: another thread would wait for Python's lock at every call.

@@ -95,7 +95,12 @@ class Peers:
         with grpc.insecure_channel(self.management()) as channel:
             stub = management_pb2_grpc.ManagementStub(channel)
             try:
-                reply = stub.FindCoordinator(request, timeout=_ASK_SECONDS, wait_for_ready=True)
+                reply = stub.FindCoordinator(
+                    request,
+                    timeout=_ASK_SECONDS,
+                    wait_for_ready=True,
+                    metadata=self._spec.job_key_metadata,
+                )
             except grpc.RpcError as error:
                 raise ChannelBrokenError(
                     f"management does not answer: {error.details()}"

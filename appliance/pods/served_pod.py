@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Protocol
 import grpc
 
 from appliance.core.clock import Clock
-from appliance.core.pods.pod_spec import JOB_KEY_METADATA, PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
@@ -27,6 +28,7 @@ from protos.wsc.v1 import management_pb2, management_pb2_grpc
 
 AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 """Status of a call while management is away; any other refusal will not change."""
+_REGISTER_AGAIN_SECONDS = 0.2
 _REGISTER_SECONDS = 120.0
 """Long enough for a management that was killed to start anew."""
 
@@ -190,7 +192,7 @@ def register_job(
         grpc.RpcError: Nobody listens for too long, or the job is unknown.
     """
     deadline = clock.monotonic_seconds() + _REGISTER_SECONDS
-    metadata = ((JOB_KEY_METADATA, spec.options.stream_key),)
+    metadata = spec.job_key_metadata
     while True:
         remaining = deadline - clock.monotonic_seconds()
         try:
@@ -198,8 +200,10 @@ def register_job(
                 request, timeout=remaining, wait_for_ready=True, metadata=metadata
             )
         except grpc.RpcError as error:
-            is_away = error.code() in AWAY  # it ended during the call, or the clock was set
+            # It ended during the call, or does not know yet where we are; or the clock was set.
+            is_away = error.code() in AWAY
             if not is_away or clock.monotonic_seconds() >= deadline:
                 raise
+            threading.Event().wait(_REGISTER_AGAIN_SECONDS)
         else:
             return

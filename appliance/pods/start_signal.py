@@ -109,7 +109,12 @@ def _ask(spec: PodSpec, *, parent: int) -> None:
         stub = management_pb2_grpc.ManagementStub(channel)
         while os.getppid() == parent:
             try:
-                reply = stub.AskStart(request, timeout=_CALL_SECONDS, wait_for_ready=True)
+                reply = stub.AskStart(
+                    request,
+                    timeout=_CALL_SECONDS,
+                    wait_for_ready=True,
+                    metadata=spec.job_key_metadata,
+                )
                 if reply.may_start:
                     return
             except grpc.RpcError as error:

@@ -11,7 +11,7 @@ from appliance.cluster.kubernetes.gang_records import GangRecords
 from appliance.cluster.kubernetes.gangs import is_ended
 from appliance.cluster.kubernetes.object_kinds import JOB_LABEL, POD, WSJOB, name_of
 from appliance.cluster.launcher import PodsWait
-from appliance.core.ids import Role
+from appliance.core.ids import JobId, Role
 from appliance.core.pods.pod_spec import PodSpec
 from tests.support.fake_nodes import FakeNodes
 from tests.support.faulty_link import FaultyLink
@@ -99,6 +99,23 @@ def test_a_gang_runs_and_goes_without_a_trace(api, admin, options, gang, leftove
         assert wait_stopped(launcher, job) == []
         launcher.forget(job)
         assert leftovers(job) == []
+
+
+def test_a_pod_is_where_the_api_server_says_as_long_as_it_runs(api, admin, options, gang):
+    job, pod = gang[0].job, gang[0].name
+    with running_launcher(api, options) as launcher:
+        launcher.launch(gang)
+        wait_until(lambda: pods_of(admin, job), seconds=120, what="pods")
+        assert launcher.hosts_of(pod, job) == frozenset()
+        with FakeNodes(admin, addresses={"one": "10.0.0.7"}) as nodes:
+            wait_until(
+                lambda: launcher.hosts_of(pod, job) == {"10.0.0.7"}, seconds=120, what="an address"
+            )
+            assert launcher.hosts_of(pod, JobId("wsjob-of-another")) == frozenset()
+            nodes.end(pod, 1)
+            wait_until(
+                lambda: not launcher.hosts_of(pod, job), seconds=120, what="the end of a pod"
+            )
 
 
 def test_every_object_belongs_to_the_wsjob_and_has_no_rights(api, admin, options, gang):

@@ -6,8 +6,9 @@ from concurrent import futures
 
 import grpc
 
+from appliance.core.addresses import host_and_port
 from appliance.core.clock import SystemClock
-from appliance.core.pods.pod_spec import JOB_KEY_METADATA, PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.peers import Peers
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc
@@ -32,7 +33,7 @@ class _JobControl(management_pb2_grpc.JobControlServicer):
 def run_pod(spec: PodSpec) -> int:
     """Serve until told to end; a file `exit` in the runtime directory holds an exit code."""
     ends = threading.Event()
-    who = ((JOB_KEY_METADATA, spec.options.stream_key),)
+    who = spec.job_key_metadata
     server = grpc.server(futures.ThreadPoolExecutor(2))
     management_pb2_grpc.add_JobControlServicer_to_server(_JobControl(spec, ends), server)
     server.add_insecure_port(spec.control_address())
@@ -42,7 +43,10 @@ def run_pod(spec: PodSpec) -> int:
         management = management_pb2_grpc.ManagementStub(channel)
         management.RegisterCoordinator(
             pb.RegisterCoordinatorRequest(
-                job=spec.job, service_address="localhost:1", pid=os.getpid()
+                job=spec.job,
+                service_address=host_and_port(spec.options.public_host, 1),
+                control_address=spec.control_address(),
+                pid=os.getpid(),
             ),
             timeout=120,
             metadata=who,

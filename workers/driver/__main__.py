@@ -24,7 +24,7 @@ def run_pod(spec: PodSpec) -> int:
     script = Script(spec, driver, user, token=options.token)
     peers = Peers(spec, SystemClock())
     try:
-        with ManagementLink(peers.management(), spec.job) as management:
+        with ManagementLink(peers.management(), spec) as management:
             return supervise(script, management.ended, restart_count=management.started())
     finally:
         peers.close()

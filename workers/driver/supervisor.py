@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import grpc
 
-from appliance.core.ids import JobId
+from appliance.core.pods.pod_spec import PodSpec
 from protos.wsc.v1 import drivers_pb2 as pb
 from protos.wsc.v1 import drivers_pb2_grpc
 from workers.driver.script import Script, say
@@ -28,11 +28,12 @@ class ManagementLink:
 
     Args:
         address: Management's inner socket.
-        job: The driver.
+        spec: The driver's pod.
     """
 
-    def __init__(self, address: str, job: JobId) -> None:
-        self._address, self._job = address, job
+    def __init__(self, address: str, spec: PodSpec) -> None:
+        self._address, self._job = address, spec.job
+        self._metadata = spec.job_key_metadata
 
     def __enter__(self) -> "ManagementLink":
         self._channel = grpc.insecure_channel(self._address)
@@ -50,7 +51,11 @@ class ManagementLink:
     def started(self) -> int:
         """Return how often the script was started again before this pod."""
         request = pb.DriverStartedRequest(job=self._job)
-        reply = _answer(lambda: self._stub.DriverStarted(request, timeout=_CALL_SECONDS))
+        reply = _answer(
+            lambda: self._stub.DriverStarted(
+                request, timeout=_CALL_SECONDS, metadata=self._metadata
+            )
+        )
         return 0 if reply is None else reply.restart_count
 
     def ended(self, exit_code: int, last_words: str) -> pb.DriverEndedReply:
@@ -60,7 +65,9 @@ class ManagementLink:
         script stays ended.
         """
         request = pb.DriverEndedRequest(job=self._job, exit_code=exit_code, last_words=last_words)
-        reply = _answer(lambda: self._stub.DriverEnded(request, timeout=_CALL_SECONDS))
+        reply = _answer(
+            lambda: self._stub.DriverEnded(request, timeout=_CALL_SECONDS, metadata=self._metadata)
+        )
         return reply or pb.DriverEndedReply(reason="management does not answer")
 
 

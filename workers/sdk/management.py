@@ -8,7 +8,7 @@ from collections.abc import Callable
 import grpc
 
 from appliance.core.clock import Clock
-from appliance.core.pods.pod_spec import JOB_KEY_METADATA, PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.observability.process_memory import own_memory
 from appliance.observability.traced_calls import traced_channel
 from appliance.pods.served_pod import register_job
@@ -39,7 +39,7 @@ class ManagementLink:
         self._has_client = has_client
         self._channel = traced_channel(grpc.insecure_channel(target))
         self._stub = management_pb2_grpc.ManagementStub(self._channel)
-        self._metadata = ((JOB_KEY_METADATA, spec.options.stream_key),)
+        self._metadata = spec.job_key_metadata
         self._lock, self._sending = threading.Lock(), threading.Lock()
         self._events: list[management_pb2.JobEventReport] = []
         self._num_events = 0

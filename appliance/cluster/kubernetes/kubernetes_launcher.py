@@ -168,6 +168,18 @@ class KubernetesLauncher:
         gang = self._gangs.get(job)
         return gang is not None and gang.progress is Progress.STARTED
 
+    def hosts_of(self, pod: PodName, job: JobId) -> frozenset[str]:
+        """Return the addresses that a pod of a job has according to the API server.
+
+        Empty before that server knows them, and once the pod has ended or is being ended.
+        """
+        found = self._pods.group(job).get(pod)
+        if found is None or gangs.is_ended(found) or is_being_deleted(found):
+            return frozenset()
+        status = found.get("status") or {}
+        several = (each.get("ip", "") for each in status.get("podIPs") or ())
+        return frozenset({status.get("podIP", ""), *several} - {""})
+
     def stop(self, job: JobId) -> None:
         """End everything of a job; a `JobStopped` follows in `exits`."""
         with self._lock:

@@ -68,6 +68,10 @@ class NamespacedLauncher:
         """Whether the pods of a job have been let start."""
         return any(launcher.may_start(job) for launcher in self._launchers.values())
 
+    def hosts_of(self, pod: PodName, job: JobId) -> frozenset[str]:
+        """Return the addresses that a pod of a job has according to the API server."""
+        return self._launcher_of(job).hosts_of(pod, job)
+
     def stop(self, job: JobId) -> None:
         """End everything of a job; a `JobStopped` follows in `exits`."""
         self._launcher_of(job).stop(job)

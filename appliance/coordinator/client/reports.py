@@ -9,7 +9,7 @@ import grpc
 from appliance.coordinator.run.series import SeriesLog
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
-from appliance.core.pods.pod_spec import JOB_KEY_METADATA, PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.observability.traced_calls import traced_channel
 from appliance.pods.served_pod import AWAY, register_job
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
@@ -48,7 +48,7 @@ class ManagementLink:
         self._series = series
         self._channel = traced_channel(grpc.insecure_channel(target))
         self._stub = management_pb2_grpc.ManagementStub(self._channel)
-        self._metadata = ((JOB_KEY_METADATA, spec.options.stream_key),)
+        self._metadata = spec.job_key_metadata
         self._clock = clock
         self._sending = threading.Lock()
         self._unsent: list[management_pb2.JobReport] = []

@@ -14,7 +14,7 @@ from appliance.core.pods.pod_options import PodOptions, for_role, options_type
 Options = TypeVar("Options", bound=PodOptions)
 
 JOB_KEY_METADATA = "wsc-job-key"
-"""gRPC metadata by which a coordinator shows management that it knows its job's key."""
+"""gRPC metadata by which a pod shows management that it knows its job's key."""
 
 MANAGEMENT = "management"
 """How `PodSpec.nodes` calls management."""
@@ -120,6 +120,11 @@ class PodSpec:
         if not address:
             return self
         return replace(self, options=self.options.at(address, public_host))
+
+    @property
+    def job_key_metadata(self) -> tuple[tuple[str, str], ...]:
+        """Metadata of gRPC that shows management that the pod knows its job's key."""
+        return ((JOB_KEY_METADATA, self.options.stream_key),)
 
     def control_address(self) -> str:
         """Return the gRPC target of this pod's own inner service, for whoever is on its node."""

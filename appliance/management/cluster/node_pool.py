@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from appliance.cluster.agents import AgentLauncher, AgentsOptions, ExpectedPod
+from appliance.cluster.agents import AgentLauncher, AgentsOptions
+from appliance.cluster.known_nodes import ExpectedPod
 from appliance.cluster.node_cores import NodeCores
 from appliance.cluster.nodes_servicer import NodesServicer
 from appliance.core.clock import Clock
@@ -26,6 +27,7 @@ class NodePool:
         runtime_root: Its directory for sockets.
         identity: File with the identity for encrypted streams; None for plain ones.
         grace_seconds: How long a node may be away before its pods count as lost.
+        takes_loopback: Whether nodes may be on management's own machine, known by its loopback.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class NodePool:
         *,
         identity: Path | None,
         grace_seconds: float,
+        takes_loopback: bool,
         clock: Clock,
     ) -> None:
         self._tokens = JoinTokens(data_dir, clock)
@@ -45,6 +48,7 @@ class NodePool:
             runtime_root=runtime_root,
             stream_identity=b"" if identity is None else identity.read_bytes(),
             grace_seconds=grace_seconds,
+            takes_loopback=takes_loopback,
         )
         self._listeners: list[Callable[[], None]] = []
         self.launcher = AgentLauncher(options, clock, self._changed)

@@ -13,7 +13,7 @@ from appliance.cluster.kubernetes.object_kinds import LEADER_LABEL, POD
 from appliance.cluster.kubernetes.options import KubernetesOptions, OnDrain, parse_options
 from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
-from appliance.core.ids import JobId
+from appliance.core.ids import JobId, PodName
 from appliance.core.queries.job_filter import JobLine
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.cluster.system_service import SystemService
@@ -133,6 +133,10 @@ class KubernetesSide:
     def may_start(self, job: JobId) -> bool:
         """Whether the pods of a job have been let start."""
         return self.jobs.launcher.may_start(job)
+
+    def hosts_of(self, pod: PodName, job: JobId) -> frozenset[str]:
+        """Return the addresses that a pod has according to the API server; empty if unknown."""
+        return self.jobs.launcher.hosts_of(pod, job)
 
     @property
     def requeues_disrupted(self) -> bool:

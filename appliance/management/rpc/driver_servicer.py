@@ -15,6 +15,7 @@ from appliance.management.jobs.driver_service import DriverService, DriverSubmis
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_files import kept_bytes, read_log, tail_offset
 from appliance.management.rpc.call_context import Context
+from appliance.management.rpc.job_keys import KeyOf, check_key
 from appliance.wire.requests.submissions import parse_priority
 from protos.wsc.v1 import drivers_pb2 as pb
 from protos.wsc.v1 import drivers_pb2_grpc, logs_pb2, logs_pb2_grpc
@@ -67,22 +68,29 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
 
 
 class DriverControlServicer(drivers_pb2_grpc.DriverControlServicer):
-    """Answers driver pods."""
+    """Answers driver pods.
 
-    def __init__(self, restarts: DriverRestarts) -> None:
-        self._restarts = restarts
+    Args:
+        restarts: Decides whether scripts begin again.
+        key_of: See `KeyOf`.
+    """
+
+    def __init__(self, restarts: DriverRestarts, *, key_of: KeyOf) -> None:
+        self._restarts, self._key_of = restarts, key_of
 
     def DriverStarted(
         self, request: pb.DriverStartedRequest, context: Context
     ) -> pb.DriverStartedReply:
         """Return how often the script was restarted before."""
-        return pb.DriverStartedReply(restart_count=self._restarts.count(JobId(request.job)))
+        job = JobId(request.job)
+        check_key(self._key_of, job, context)
+        return pb.DriverStartedReply(restart_count=self._restarts.count(job))
 
     def DriverEnded(self, request: pb.DriverEndedRequest, context: Context) -> pb.DriverEndedReply:
         """Return whether the script is restarted."""
-        restart, count = self._restarts.ended(
-            JobId(request.job), request.exit_code, request.last_words
-        )
+        job = JobId(request.job)
+        check_key(self._key_of, job, context)
+        restart, count = self._restarts.ended(job, request.exit_code, request.last_words)
         return pb.DriverEndedReply(
             is_restart=restart.is_wanted, restart_count=count, reason=restart.reason
         )

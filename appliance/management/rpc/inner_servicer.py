@@ -2,33 +2,40 @@
 
 import asyncio
 import datetime as dt
-import hmac
 import math
-from collections.abc import Callable
+from typing import Protocol
 
-from appliance.core.addresses import split_address
+from appliance.core.addresses import is_same_host, split_address
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import EventRecord, PodRecord
 from appliance.core.cluster.run import PodReadings, Point, RunSession
-from appliance.core.errors import ForbiddenError, UserError
-from appliance.core.ids import JobId, PodName, Role
-from appliance.core.pods.pod_spec import JOB_KEY_METADATA
+from appliance.core.errors import ClusterError, ForbiddenError, UserError
+from appliance.core.ids import JobId, PodName, Role, pod_name
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.job_service import JobService
 from appliance.management.pods.coordinators import CoordinatorAddresses
 from appliance.management.pods.held_ports import HeldPorts
 from appliance.management.rpc.call_context import Context
 from appliance.management.rpc.client.lease_beats import Presence
+from appliance.management.rpc.job_keys import KeyOf, check_key
 from appliance.storage.queue.series import MAX_NAME
 from appliance.wire.job_times import masked_weights_of
 from protos.wsc.v1 import management_pb2 as pb
 
 _MAX_COMPILE_POLL_SECONDS = 30.0
 
-KeyOf = Callable[[JobId], str] | None
-"""Returns the key of a job, which whoever speaks for the job has to know; None where all pods run
-as one user of this machine."""
+
+class KnownPods(Protocol):
+    """What is known of pods."""
+
+    def coordinator_hosts(self, job: JobId) -> frozenset[str]:
+        """Return by what the coordinator of a job is reached; empty while that is not known."""
+        ...
+
+    def may_start(self, job: JobId) -> bool:
+        """Whether the pods of a job may run, where they are placed before they run."""
+        ...
 
 
 class PodPlaces:
@@ -38,7 +45,7 @@ class PodPlaces:
         jobs: Told of coordinators that listen.
         addresses: Where coordinators of other nodes are.
         ports: Keeps the ports of those of this node from others.
-        may_start: Whether the pods of a job may run, where they are placed before they run.
+        pods: What others than the pods themselves say of them.
         key_of: See `KeyOf`.
     """
 
@@ -47,22 +54,28 @@ class PodPlaces:
         jobs: JobService,
         addresses: CoordinatorAddresses,
         ports: HeldPorts,
+        pods: KnownPods,
         *,
-        may_start: Callable[[JobId], bool],
         key_of: KeyOf,
     ) -> None:
         self._jobs, self._addresses, self._ports = jobs, addresses, ports
-        self._may_start = may_start
+        self._pods = pods
         self._key_of = key_of
 
     async def RegisterCoordinator(
         self, request: pb.RegisterCoordinatorRequest, context: Context
     ) -> pb.RegisterCoordinatorReply:
-        """Record that the coordinator listens: the job's ingress is open."""
+        """Record that the coordinator listens: the job's ingress is open.
+
+        Management and the front connect to the addresses, and clients are sent there. So they are
+        of the pod or node that the coordinator runs on.
+        """
         job, address = JobId(request.job), request.service_address
-        _check_key(self._key_of, job, context)
-        _check_address(address)
+        check_key(self._key_of, job, context)
         is_here = request.control_address.startswith("unix:")
+        self._check_address(job, address)
+        if request.control_address and not is_here:
+            self._check_address(job, request.control_address)
         if not is_here:
             await asyncio.to_thread(self._note_far, job, request.control_address)
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -84,22 +97,35 @@ class PodPlaces:
         self, request: pb.FindCoordinatorRequest, context: Context
     ) -> pb.FindCoordinatorReply:
         """Where a pod on another node finds its coordinator."""
-        return pb.FindCoordinatorReply(control_address=self._addresses.find(JobId(request.job)))
+        job = JobId(request.job)
+        check_key(self._key_of, job, context)
+        return pb.FindCoordinatorReply(control_address=self._addresses.find(job))
 
     def AskStart(self, request: pb.AskStartRequest, context: Context) -> pb.AskStartReply:
         """Whether a pod that has a node may run: whether all pods of its job have one."""
-        return pb.AskStartReply(may_start=self._may_start(JobId(request.job)))
+        job = JobId(request.job)
+        check_key(self._key_of, job, context)
+        return pb.AskStartReply(may_start=self._pods.may_start(job))
+
+    def _check_address(self, job: JobId, address: str) -> None:
+        try:
+            host, _ = split_address(address)
+        except ValueError as error:
+            raise UserError(
+                f"{address!r} is no host:port at which a coordinator listens."
+            ) from error
+        hosts = self._pods.coordinator_hosts(job)
+        if not hosts:
+            raise ClusterError(f"It is not known yet where the coordinator of job {job} runs.")
+        if not any(is_same_host(host, each) for each in hosts):
+            raise ForbiddenError(
+                f"The coordinator of job {job} says that it listens at {host}, and it runs at "
+                f"{', '.join(sorted(hosts))}."
+            )
 
     def _note_far(self, job: JobId, address: str) -> None:
         self._jobs.load(job)  # that it is known, before anything is written for it
         self._addresses.note(job, address)
-
-
-def _check_address(address: str) -> None:
-    try:
-        split_address(address)
-    except ValueError as error:
-        raise UserError(f"{address!r} is no host:port at which a coordinator listens.") from error
 
 
 class JobReports:
@@ -125,7 +151,7 @@ class JobReports:
     def ReportJob(self, request: pb.JobReport, context: Context) -> pb.JobReportReply:
         """How the job fares."""
         job = JobId(request.job)
-        _check_key(self._key_of, job, context)
+        check_key(self._key_of, job, context)
         if request.phase and request.phase not in Phase.__members__:
             raise UserError(f"{request.phase!r} is no phase.")
         if request.has_client:
@@ -148,7 +174,7 @@ class JobReports:
     ) -> pb.RequestCompileReply:
         """A compile job wants what compiling takes: answer once it has it, or say why it waits."""
         job = JobId(request.job)
-        _check_key(self._key_of, job, context)
+        check_key(self._key_of, job, context)
         seconds = min(request.wait_seconds, _MAX_COMPILE_POLL_SECONDS)
         deadline = self._clock.monotonic_seconds() + seconds
         with self._watch.follow(job) as changed:
@@ -206,25 +232,27 @@ class JobReports:
         )
 
 
-def _check_key(key_of: KeyOf, job: JobId, context: Context) -> None:
-    if key_of is None:
-        return
-    told = dict(context.invocation_metadata() or ()).get(JOB_KEY_METADATA, "")
-    if not hmac.compare_digest(str(told).encode(), key_of(job).encode()):
-        raise ForbiddenError(f"Whoever speaks for job {job} does not know the job's key.")
-
-
 def _point(report: pb.SeriesPoint) -> Point:
     return Point(
         name=report.name[:MAX_NAME],
         session=report.session,
         step=report.step,
         value=report.value if math.isfinite(report.value) else None,
-        at=dt.datetime.fromtimestamp(report.at_seconds, dt.UTC),
+        at=_time(report.at_seconds),
     )
 
 
+def _time(seconds: float) -> dt.datetime:
+    try:
+        return dt.datetime.fromtimestamp(seconds, dt.UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise UserError(f"{seconds!r} seconds are no time of a value of training.") from error
+
+
 def _pod(job: JobId, report: pb.PodReport) -> PodRecord:
+    is_role = report.role in Role.__members__.values()
+    if not is_role or report.pod != pod_name(job, Role(report.role), report.index):
+        raise ForbiddenError(f"{report.pod!r} is no pod of job {job}, which reports of it.")
     return PodRecord(
         name=PodName(report.pod),
         job=job,

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19protos/wsc/v1/nodes.proto\x12\x06wsc.v1\"\xe4\x01\n\nNodeReport\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.wsc.v1.NodeHelloH\x00\x12#\n\x05reply\x18\x02 \x01(\x0b\x32\x12.wsc.v1.OrderReplyH\x00\x12%\n\tpod_ended\x18\x03 \x01(\x0b\x32\x10.wsc.v1.PodEndedH\x00\x12\x15\n\x0bjob_stopped\x18\x04 \x01(\tH\x00\x12 \n\x04\x62\x65\x61t\x18\x05 \x01(\x0b\x32\x10.wsc.v1.NodeBeatH\x00\x12%\n\tpods_lost\x18\x06 \x01(\x0b\x32\x10.wsc.v1.PodsLostH\x00\x42\x06\n\x04kind\"\xa9\x01\n\tNodeHello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05roles\x18\x03 \x03(\t\x12\x11\n\tnum_cores\x18\x04 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\x12\x1d\n\x04jobs\x18\x06 \x03(\x0b\x32\x0f.wsc.v1.HeldJob\x12\x0f\n\x07machine\x18\x07 \x01(\t\x12\x15\n\rmachine_cores\x18\x08 \x01(\x05\"\xa1\x01\n\x07HeldJob\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\'\n\x04pids\x18\x02 \x03(\x0b\x32\x19.wsc.v1.HeldJob.PidsEntry\x12\x1f\n\x05\x65xits\x18\x03 \x03(\x0b\x32\x10.wsc.v1.PodEnded\x12\x12\n\nis_stopped\x18\x04 \x01(\x08\x1a+\n\tPidsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"U\n\x08PodEnded\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0b\n\x03pod\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\x11\n\texit_code\x18\x04 \x01(\x05\x12\x0e\n\x06signal\x18\x05 \x01(\x05\"7\n\x08NodeBeat\x12\x13\n\x0b\x63pu_percent\x18\x01 \x01(\x01\x12\x16\n\x0ememory_percent\x18\x02 \x01(\x01\"(\n\x08PodsLost\x12\x0c\n\x04jobs\x18\x01 \x03(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x83\x01\n\nOrderReply\x12\r\n\x05order\x18\x01 \x01(\x03\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12*\n\x04pids\x18\x03 \x03(\x0b\x32\x1c.wsc.v1.OrderReply.PidsEntry\x1a+\n\tPidsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xae\x01\n\tNodeOrder\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12&\n\x07welcome\x18\x02 \x01(\x0b\x32\x13.wsc.v1.NodeWelcomeH\x00\x12\x1f\n\x07prepare\x18\x03 \x01(\x0b\x32\x0c.wsc.v1.PodsH\x00\x12\x1e\n\x06launch\x18\x04 \x01(\x0b\x32\x0c.wsc.v1.PodsH\x00\x12\x0e\n\x04stop\x18\x05 \x01(\tH\x00\x12\x10\n\x06\x66orget\x18\x06 \x01(\tH\x00\x42\x06\n\x04kind\"&\n\x0bNodeWelcome\x12\x17\n\x0fstream_identity\x18\x01 \x01(\x0c\"\x15\n\x04Pods\x12\r\n\x05specs\x18\x01 \x03(\t2:\n\x05Nodes\x12\x31\n\x04Join\x12\x12.wsc.v1.NodeReport\x1a\x11.wsc.v1.NodeOrder(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19protos/wsc/v1/nodes.proto\x12\x06wsc.v1\"\xe4\x01\n\nNodeReport\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.wsc.v1.NodeHelloH\x00\x12#\n\x05reply\x18\x02 \x01(\x0b\x32\x12.wsc.v1.OrderReplyH\x00\x12%\n\tpod_ended\x18\x03 \x01(\x0b\x32\x10.wsc.v1.PodEndedH\x00\x12\x15\n\x0bjob_stopped\x18\x04 \x01(\tH\x00\x12 \n\x04\x62\x65\x61t\x18\x05 \x01(\x0b\x32\x10.wsc.v1.NodeBeatH\x00\x12%\n\tpods_lost\x18\x06 \x01(\x0b\x32\x10.wsc.v1.PodsLostH\x00\x42\x06\n\x04kind\"\xbe\x01\n\tNodeHello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05roles\x18\x03 \x03(\t\x12\x11\n\tnum_cores\x18\x04 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\x12\x1d\n\x04jobs\x18\x06 \x03(\x0b\x32\x0f.wsc.v1.HeldJob\x12\x0f\n\x07machine\x18\x07 \x01(\t\x12\x15\n\rmachine_cores\x18\x08 \x01(\x05\x12\x13\n\x0bpublic_host\x18\t \x01(\t\"\xa1\x01\n\x07HeldJob\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\'\n\x04pids\x18\x02 \x03(\x0b\x32\x19.wsc.v1.HeldJob.PidsEntry\x12\x1f\n\x05\x65xits\x18\x03 \x03(\x0b\x32\x10.wsc.v1.PodEnded\x12\x12\n\nis_stopped\x18\x04 \x01(\x08\x1a+\n\tPidsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"U\n\x08PodEnded\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0b\n\x03pod\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\x11\n\texit_code\x18\x04 \x01(\x05\x12\x0e\n\x06signal\x18\x05 \x01(\x05\"7\n\x08NodeBeat\x12\x13\n\x0b\x63pu_percent\x18\x01 \x01(\x01\x12\x16\n\x0ememory_percent\x18\x02 \x01(\x01\"(\n\x08PodsLost\x12\x0c\n\x04jobs\x18\x01 \x03(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x83\x01\n\nOrderReply\x12\r\n\x05order\x18\x01 \x01(\x03\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12*\n\x04pids\x18\x03 \x03(\x0b\x32\x1c.wsc.v1.OrderReply.PidsEntry\x1a+\n\tPidsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xae\x01\n\tNodeOrder\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12&\n\x07welcome\x18\x02 \x01(\x0b\x32\x13.wsc.v1.NodeWelcomeH\x00\x12\x1f\n\x07prepare\x18\x03 \x01(\x0b\x32\x0c.wsc.v1.PodsH\x00\x12\x1e\n\x06launch\x18\x04 \x01(\x0b\x32\x0c.wsc.v1.PodsH\x00\x12\x0e\n\x04stop\x18\x05 \x01(\tH\x00\x12\x10\n\x06\x66orget\x18\x06 \x01(\tH\x00\x42\x06\n\x04kind\"&\n\x0bNodeWelcome\x12\x17\n\x0fstream_identity\x18\x01 \x01(\x0c\"\x15\n\x04Pods\x12\r\n\x05specs\x18\x01 \x03(\t2:\n\x05Nodes\x12\x31\n\x04Join\x12\x12.wsc.v1.NodeReport\x1a\x11.wsc.v1.NodeOrder(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,27 +38,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODEREPORT']._serialized_start=38
   _globals['_NODEREPORT']._serialized_end=266
   _globals['_NODEHELLO']._serialized_start=269
-  _globals['_NODEHELLO']._serialized_end=438
-  _globals['_HELDJOB']._serialized_start=441
-  _globals['_HELDJOB']._serialized_end=602
-  _globals['_HELDJOB_PIDSENTRY']._serialized_start=559
-  _globals['_HELDJOB_PIDSENTRY']._serialized_end=602
-  _globals['_PODENDED']._serialized_start=604
-  _globals['_PODENDED']._serialized_end=689
-  _globals['_NODEBEAT']._serialized_start=691
-  _globals['_NODEBEAT']._serialized_end=746
-  _globals['_PODSLOST']._serialized_start=748
-  _globals['_PODSLOST']._serialized_end=788
-  _globals['_ORDERREPLY']._serialized_start=791
-  _globals['_ORDERREPLY']._serialized_end=922
-  _globals['_ORDERREPLY_PIDSENTRY']._serialized_start=559
-  _globals['_ORDERREPLY_PIDSENTRY']._serialized_end=602
-  _globals['_NODEORDER']._serialized_start=925
-  _globals['_NODEORDER']._serialized_end=1099
-  _globals['_NODEWELCOME']._serialized_start=1101
-  _globals['_NODEWELCOME']._serialized_end=1139
-  _globals['_PODS']._serialized_start=1141
-  _globals['_PODS']._serialized_end=1162
-  _globals['_NODES']._serialized_start=1164
-  _globals['_NODES']._serialized_end=1222
+  _globals['_NODEHELLO']._serialized_end=459
+  _globals['_HELDJOB']._serialized_start=462
+  _globals['_HELDJOB']._serialized_end=623
+  _globals['_HELDJOB_PIDSENTRY']._serialized_start=580
+  _globals['_HELDJOB_PIDSENTRY']._serialized_end=623
+  _globals['_PODENDED']._serialized_start=625
+  _globals['_PODENDED']._serialized_end=710
+  _globals['_NODEBEAT']._serialized_start=712
+  _globals['_NODEBEAT']._serialized_end=767
+  _globals['_PODSLOST']._serialized_start=769
+  _globals['_PODSLOST']._serialized_end=809
+  _globals['_ORDERREPLY']._serialized_start=812
+  _globals['_ORDERREPLY']._serialized_end=943
+  _globals['_ORDERREPLY_PIDSENTRY']._serialized_start=580
+  _globals['_ORDERREPLY_PIDSENTRY']._serialized_end=623
+  _globals['_NODEORDER']._serialized_start=946
+  _globals['_NODEORDER']._serialized_end=1120
+  _globals['_NODEWELCOME']._serialized_start=1122
+  _globals['_NODEWELCOME']._serialized_end=1160
+  _globals['_PODS']._serialized_start=1162
+  _globals['_PODS']._serialized_end=1183
+  _globals['_NODES']._serialized_start=1185
+  _globals['_NODES']._serialized_end=1243
 # @@protoc_insertion_point(module_scope)

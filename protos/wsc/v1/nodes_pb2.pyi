@@ -72,6 +72,7 @@ class NodeHello(_message.Message):
     JOBS_FIELD_NUMBER: _builtins.int
     MACHINE_FIELD_NUMBER: _builtins.int
     MACHINE_CORES_FIELD_NUMBER: _builtins.int
+    PUBLIC_HOST_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     """Where the pods of other nodes reach those of this one."""
@@ -80,6 +81,8 @@ class NodeHello(_message.Message):
     machine: _builtins.str
     """The same for all nodes on one machine, which share its cores; empty where a node's are its own."""
     machine_cores: _builtins.int
+    public_host: _builtins.str
+    """What clients call it; empty if that is the address."""
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What its pods may be: management, memory, broadcastreduce, activation, worker."""
@@ -99,10 +102,11 @@ class NodeHello(_message.Message):
         jobs: _abc.Iterable[Global___HeldJob] | None = ...,
         machine: _builtins.str = ...,
         machine_cores: _builtins.int = ...,
+        public_host: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "jobs", b"jobs", "machine", b"machine", "machine_cores", b"machine_cores", "memory_bytes", b"memory_bytes", "name", b"name", "num_cores", b"num_cores", "roles", b"roles"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "jobs", b"jobs", "machine", b"machine", "machine_cores", b"machine_cores", "memory_bytes", b"memory_bytes", "name", b"name", "num_cores", b"num_cores", "public_host", b"public_host", "roles", b"roles"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

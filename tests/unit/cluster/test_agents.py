@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from appliance.cluster.agents import AgentLauncher, AgentsOptions, ExpectedPod
+from appliance.cluster.agents import AgentLauncher, AgentsOptions
+from appliance.cluster.known_nodes import ExpectedPod
 from appliance.cluster.launcher import JobStopped, PodExit
 from appliance.cluster.node_cores import NodeCores
 from appliance.core.clock import SystemClock
-from appliance.core.errors import ClusterError, ConflictError
+from appliance.core.errors import ClusterError, ConflictError, UserError
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.pods.pod_options import PodOptions
 from appliance.core.pods.pod_spec import PodSpec
@@ -26,11 +27,13 @@ CRD = PodName("wsjob-a-coordinator-0")
 class PlayedNode:
     """An agent played in a thread: obeys every order, unless it is told to refuse."""
 
-    def __init__(self, launcher, name, *, jobs=(), refuses="", address="10.0.0.1"):
+    def __init__(self, launcher, name, *, jobs=(), refuses="", address="10.0.0.1", public=""):
         self.launcher, self.name, self.refuses = launcher, name, refuses
         self.orders = []
         self.is_told = threading.Condition()
-        hello = pb.NodeHello(name=name, address=address, roles=["worker"], jobs=jobs)
+        hello = pb.NodeHello(
+            name=name, address=address, public_host=public, roles=["worker"], jobs=jobs
+        )
         self.link = launcher.attach(hello)
         self._thread = threading.Thread(target=self._obey, daemon=True)
         self._thread.start()
@@ -65,9 +68,12 @@ class PlayedNode:
 def launcher(tmp_path):
     made = []
 
-    def make(*, grace_seconds=SECONDS, is_resumed=True):
+    def make(*, grace_seconds=SECONDS, is_resumed=True, takes_loopback=True):
         options = AgentsOptions(
-            runtime_root=tmp_path, stream_identity=b"", grace_seconds=grace_seconds
+            runtime_root=tmp_path,
+            stream_identity=b"",
+            grace_seconds=grace_seconds,
+            takes_loopback=takes_loopback,
         )
         made.append(AgentLauncher(options, SystemClock()))
         if is_resumed:
@@ -227,3 +233,32 @@ def test_a_second_node_of_a_name_is_refused_while_the_first_lives(launcher):
     with pytest.raises(ConflictError, match=r"A node 'a' is there already, at 10.0.0.1"):
         PlayedNode(over, "a", address="10.0.0.2")
     PlayedNode(over, "a")
+
+
+def test_a_pod_is_where_its_node_says_and_one_that_was_not_placed_nowhere(launcher):
+    here = launcher()
+    PlayedNode(here, "first", address="10.0.0.1", public="front.example")
+    PlayedNode(here, "second", address="10.0.0.2")
+    here.launch(specs("first", "second"))
+    assert here.hosts_of(CRD, JOB) == {"10.0.0.1", "front.example"}
+    assert here.hosts_of(CHIEF, JOB) == {"10.0.0.2"}
+    assert here.hosts_of(PodName("wsjob-b-coordinator-0"), JobId("wsjob-b")) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "::ffff:169.254.169.254"],
+)
+def test_a_node_is_not_where_no_node_can_be(launcher, address):
+    for hello in ({"address": address}, {"public": address}):
+        with pytest.raises(UserError, match="others cannot reach it"):
+            PlayedNode(launcher(), "first", **hello)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "localhost", "a.LocalHost."]
+)
+def test_a_node_elsewhere_is_not_at_managements_own_loopback(launcher, address):
+    with pytest.raises(UserError, match="others cannot reach it"):
+        PlayedNode(launcher(takes_loopback=False), "first", address=address)
+    PlayedNode(launcher(takes_loopback=True), "first", address=address)

@@ -1,16 +1,20 @@
 """Who speaks for a job has to know the job's key, and what it says is checked."""
 
 import asyncio
+import inspect
 from types import SimpleNamespace
 
 import pytest
+from google.protobuf.message_factory import GetMessageClass
 
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.run import PodReadings
-from appliance.core.errors import ForbiddenError, UserError
+from appliance.core.errors import ClusterError, ForbiddenError, UserError
 from appliance.core.pods.pod_spec import JOB_KEY_METADATA
 from appliance.management.rpc.client.lease_beats import Presence
+from appliance.management.rpc.driver_servicer import DriverControlServicer
 from appliance.management.rpc.inner_servicer import JobReports, PodPlaces
+from protos.wsc.v1 import drivers_pb2
 from protos.wsc.v1 import management_pb2 as pb
 
 REPORT = pb.JobReport(job="wsjob-a", phase="FAILED", message="over")
@@ -78,11 +82,131 @@ def test_a_session_is_taken_as_it_is_told_and_at_its_end_with_readings():
         )
 
 
+def places(*hosts, key_of=None):
+    """Where coordinators are that run at these hosts."""
+    known = SimpleNamespace(coordinator_hosts=lambda _: frozenset(hosts))
+    return PodPlaces(Jobs(), None, None, known, key_of=key_of)
+
+
+class Jobs:
+    """Takes what is registered."""
+
+    registered = ()
+
+    async def look(self, asked, *arguments):
+        return asked(*arguments)
+
+    def coordinator_registered(self, job, address, committed):
+        self.registered = (job, address)
+        committed.set_result(None)
+
+
+def register(places, address, *, control=""):
+    request = pb.RegisterCoordinatorRequest(
+        job="wsjob-a", service_address=address, control_address=control or "10.0.0.7:9"
+    )
+    places._note_far = lambda *_: None
+    asyncio.run(places.RegisterCoordinator(request, call()))
+    return places._jobs.registered[1]
+
+
 @pytest.mark.parametrize(
     "address", ["", "localhost", "localhost:", ":9000", "localhost:x", "fd00::7:9000", "a:70000"]
 )
 def test_a_coordinator_that_listens_nowhere_is_refused(address):
-    places = PodPlaces(None, None, None, may_start=lambda _: True, key_of=None)
-    request = pb.RegisterCoordinatorRequest(job="wsjob-a", service_address=address)
     with pytest.raises(UserError, match="is no host:port at which a coordinator listens"):
-        asyncio.run(places.RegisterCoordinator(request, call()))
+        register(places("10.0.0.7"), address)
+
+
+ELSEWHERE = (
+    "169.254.169.254:80",
+    "127.0.0.1:8080",
+    "localhost:8080",
+    "10.0.0.8:9000",
+    "[::1]:9000",
+    "[::ffff:10.0.0.8]:9000",
+    "kubernetes.default.svc:443",
+    "10.0.0.7.evil.example:9000",
+    "167772167:9000",
+    "0x0a000007:9000",
+    "10.0.0.07:9000",
+)
+
+
+@pytest.mark.parametrize("address", ELSEWHERE)
+def test_a_coordinator_cannot_say_that_it_listens_where_it_does_not_run(address):
+    with pytest.raises(ForbiddenError, match=r"says that it listens at .*, and it runs at 10\.0"):
+        register(places("10.0.0.7"), address)
+    with pytest.raises(ForbiddenError, match="says that it listens at"):
+        register(places("10.0.0.7"), "10.0.0.7:9000", control=address)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "address"),
+    [
+        (("10.0.0.7", "fd00::7"), "10.0.0.7:9000"),
+        (("10.0.0.7", "fd00::7"), "[FD00:0::7]:9000"),
+        (("10.0.0.7", "Coordinators"), "coordinators:9000"),
+    ],
+)
+def test_a_coordinator_listens_where_it_runs_however_that_is_written(hosts, address):
+    assert register(places(*hosts), address) == address
+
+
+def test_a_coordinator_comes_again_while_nobody_knows_where_it_runs():
+    with pytest.raises(ClusterError, match="not known yet where the coordinator"):
+        register(places(), "10.0.0.7:9000")
+
+
+def methods():
+    """Return every method of the services that pods of other nodes reach."""
+    keys = {"key_of": "the key of {}".format}
+    jobs = Reports()
+    of_jobs = servicer(jobs, **keys)
+    of_places = PodPlaces(None, None, None, None, **keys)
+    of_drivers = DriverControlServicer(None, **keys)
+    for name, file in (("Management", pb), ("DriverControl", drivers_pb2)):
+        service = file.DESCRIPTOR.services_by_name[name]
+        for method in service.methods:
+            owners = (of_jobs, of_places, of_drivers)
+            owner = next(each for each in owners if hasattr(each, method.name))
+            request = GetMessageClass(method.input_type)(job="wsjob-a")
+            yield pytest.param(getattr(owner, method.name), request, id=method.name)
+
+
+@pytest.mark.parametrize(("method", "request_"), list(methods()))
+@pytest.mark.parametrize("metadata", [(), ((JOB_KEY_METADATA, "the key of wsjob-b"),)])
+def test_a_pod_of_another_job_says_nothing_of_this_one_by_any_method(method, request_, metadata):
+    async def answer():
+        answer = method(request_, call(*metadata))
+        return await answer if inspect.isawaitable(answer) else answer
+
+    with pytest.raises(ForbiddenError, match="wsjob-a"):
+        asyncio.run(answer())
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        pb.PodReport(pod="wsjob-b-chief-0", role="chief", step=7),
+        pb.PodReport(pod="wsjob-a-b-chief-0", role="chief", step=7),
+        pb.PodReport(pod="wsjob-a-chief-0", role="weight", step=7),
+        pb.PodReport(pod="wsjob-a-chief-0", role="chief", index=1),
+        pb.PodReport(pod="wsjob-a-janitor-0", role="janitor"),
+        pb.PodReport(),
+    ],
+)
+def test_a_job_reports_of_its_own_pods_alone(report):
+    jobs = Reports()
+    with pytest.raises(ForbiddenError, match="no pod of job wsjob-a"):
+        servicer(jobs, key_of=None).ReportJob(pb.JobReport(job="wsjob-a", pods=[report]), call())
+    assert jobs.taken == []
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300, -1e18])
+def test_a_value_of_no_time_is_refused_as_the_reporters_fault(seconds):
+    point = pb.SeriesPoint(name="loss", at_seconds=seconds)
+    with pytest.raises(UserError, match="no time of a value"):
+        servicer(Reports(), key_of=None).ReportJob(
+            pb.JobReport(job="wsjob-a", points=[point]), call()
+        )
