@@ -7,7 +7,7 @@ the first few. A key reads, from the highest bits down: priority value, whether 
 would borrow, its session's class of use, its user's class of use, sequence of submission.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -275,18 +275,23 @@ class JobQueue:
             self.columns.move(len(self.jobs), slot)
         return removed
 
-    def relearn(self, user: str, program: str, job_type: JobType) -> None:
-        """Update the run time estimates of the jobs that are like a finished run."""
+    def relearn(self, finished: Collection[Origin]) -> None:
+        """Update the run time estimates of the jobs that are like finished runs.
+
+        Args:
+            finished: Where those runs were from.
+        """
         size, c = len(self.jobs), self.columns
         mine = np.zeros(len(self._origins), bool)
-        mine[self._origins_of_user.get((user, job_type), [])] = True
+        for user, _, job_type in finished:
+            mine[self._origins_of_user.get((user, job_type), [])] = True
         if self._learned_version != self.history.version_of_all:
             self._learned_version = self.history.version_of_all
             mine[c.origin[:size]] = True
         learned = np.zeros((3, len(self._origins)))
         for number in np.flatnonzero(mine).tolist():
             origin = self._origins[number]
-            if origin != (user, program, job_type) and self.history.knows(*origin):
+            if origin not in finished and self.history.knows(*origin):
                 mine[number] = False
                 continue
             found = self.history.estimate(*origin)

@@ -14,7 +14,7 @@ from appliance.scheduler.cycle import run_cycle
 from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import EASY, FIRST_COME, Policy
 from appliance.scheduler.queue import JobQueue, PendingJob
-from appliance.scheduler.run_time import RunHistory
+from appliance.scheduler.run_time import Origin, RunHistory
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 from benchmarks.simulation.trace import Trace, TraceJob
 
@@ -90,7 +90,7 @@ class Replay:
         self._usage.charge(grant.account, job.num_systems * job.run_seconds, at_seconds=now)
         user, program = str(job.user), str(job.program)
         self._history.observe(user, program, JobType.EXECUTE, job.run_seconds)
-        self._queue.relearn(user, program, JobType.EXECUTE)
+        self._queue.relearn({Origin(user, program, JobType.EXECUTE)})
 
     def _schedule(self, now: float) -> None:
         self._num_cycles += 1

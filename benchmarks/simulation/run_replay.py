@@ -25,7 +25,7 @@ from appliance.scheduler.cycle import run_cycle
 from appliance.scheduler.fair_share import Account, UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import JobQueue, PendingJob
-from appliance.scheduler.run_time import RunHistory
+from appliance.scheduler.run_time import Origin, RunHistory
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 from appliance.scheduler.waiting.expected_start import WaitingJobs
 from appliance.scheduler.waiting.wait_reasons import Wait
@@ -273,7 +273,7 @@ class RunReplay:
         if running.has_succeeded:
             aftermath = None if completed is None else completed.after(now)
             self._history.observe(user, program, grant.type, seconds, aftermath)
-            self._queue.relearn(user, program, grant.type)
+            self._queue.relearn({Origin(user, program, grant.type)})
         else:
             self._history.observe_cut(user, program, grant.type, seconds)
         self._mailbox.progress.forget(name)

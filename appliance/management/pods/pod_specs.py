@@ -115,7 +115,6 @@ def plan_pods(
         job=job,
         pod_environment=pod_environment,
         options=_common(job, pod_environment, is_spread=bool(pod_nodes), is_traced=bool(trace)),
-        request_path=work_dir / REQUEST_FILE,
         streams=StreamMode.RING if pod_nodes else StreamMode(pod_environment.runs.streams),
         keep_weight_bytes=_keep_weight_bytes(job, pod_environment, pod_nodes),
         driver=driver,
@@ -145,7 +144,6 @@ class _Common:
     Attributes:
         pod_environment: What pods need to know of the appliance.
         options: What every pod is told, by field.
-        request_path: File with the client's serialised request.
         streams: How weights reach the systems.
         keep_weight_bytes: What each system may keep of them within a step.
         driver: What a driver runs, as JSON.
@@ -154,7 +152,6 @@ class _Common:
     job: JobRecord
     pod_environment: PodEnvironment
     options: Mapping[str, Any]  # `Any`: keyword arguments, each of the type of its field
-    request_path: Path
     streams: StreamMode
     keep_weight_bytes: int
     driver: str
@@ -351,7 +348,7 @@ def _of_gang(role: Role, common: _Common, options: Mapping[str, Any], share: _Sh
     if role is Role.WORKER:
         return WorkerPodOptions(
             **options,
-            request_path=common.request_path,
+            request_path=_request_path(job),
             num_systems=job.num_systems,
             workers_per_system=job.workers_per_system,
         )
@@ -388,7 +385,7 @@ def _served(common: _Common) -> Mapping[str, Any]:
     """Return what a pod needs that clients speak to."""
     pod_environment = common.pod_environment
     return {
-        "request_path": common.request_path,
+        "request_path": _request_path(common.job),
         "compile_root": pod_environment.compile_root,
         "service_authority": common.job.service_authority,
         "bind_host": pod_environment.bind_host,
@@ -396,6 +393,11 @@ def _served(common: _Common) -> Mapping[str, Any]:
         "tls_cert": pod_environment.tls_cert,
         "tls_key": pod_environment.tls_key,
     }
+
+
+def _request_path(job: JobRecord) -> Path:
+    """Return the file with the client's serialised request."""
+    return Path(job.work_dir) / REQUEST_FILE
 
 
 def _shares(

@@ -7,7 +7,7 @@ import pytest
 from appliance.core.cluster.jobs import JobType
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import JobQueue
-from appliance.scheduler.run_time import Basis, RunHistory
+from appliance.scheduler.run_time import Basis, Origin, RunHistory
 from tests.support.scheduling import execute
 
 RUN = JobType.EXECUTE
@@ -102,7 +102,7 @@ def test_jobs_that_wait_already_follow_what_is_learned():
     )
     for seconds in (100.0, 101.0, 900.0):  # of which the second changes nothing for others
         queue.history.observe("ada", "gpt", RUN, seconds)
-        queue.relearn("ada", "gpt", RUN)
+        queue.relearn({Origin("ada", "gpt", RUN)})
     fresh = JobQueue(list(queue), queue.history)
     for job in queue:
         mine, other = queue.slot_of(job.id), fresh.slot_of(job.id)

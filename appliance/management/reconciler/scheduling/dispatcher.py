@@ -28,7 +28,7 @@ from appliance.scheduler.cycle import Decision, run_cycle, would_start
 from appliance.scheduler.fair_share import Account, UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import JobQueue, PendingJob
-from appliance.scheduler.run_time import Estimate, RunHistory
+from appliance.scheduler.run_time import Estimate, Origin, RunHistory
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 from appliance.scheduler.waiting.wait_reasons import Wait, Waits
 from appliance.storage.cluster.past_runs import PastRun
@@ -84,6 +84,7 @@ class Dispatcher:
         self._history = RunHistory(policy)
         self._usage = UsageLedger(policy.half_life_seconds)
         self._queue = JobQueue(history=self._history)
+        self._finished: set[Origin] = set()
         self._stopped = ""
         self._followers: dict[JobId, None] = {}
         self._limited: dict[JobId, None] = {}
@@ -199,10 +200,11 @@ class Dispatcher:
             self._history.observe_cut(user, program, grant.type, seconds)
             return
         self._history.observe(user, program, grant.type, seconds, aftermath)
-        self._queue.relearn(user, program, grant.type)
+        self._finished.add(Origin(user, program, grant.type))
 
     def run_cycle(self) -> Sequence[Decision]:
         """Decide about every waiting job, and publish what was found."""
+        self._relearn()
         snapshot = self._snapshot()
         now, cycle = self._clock.now(), self.published.cycle + 1
         if not self._queue or not set(COMPILE_ROLES).isdisjoint(self._model.facts.missing_roles):
@@ -214,6 +216,7 @@ class Dispatcher:
 
     def would_start(self, job: PendingJob) -> Admit | Reject | Wait:
         """Return what would happen to a job submitted now; nothing is changed."""
+        self._relearn()
         return would_start(self._snapshot(), self._queue, job)
 
     def would_execute(self, job: JobRecord, num_systems: int) -> Admit | Reject | Wait:
@@ -228,6 +231,12 @@ class Dispatcher:
             held_by="",
         )
         return self.would_start(pending_of(execute, is_lookup=False))
+
+    def _relearn(self) -> None:
+        """Let waiting jobs follow what was learned; many jobs of a busy queue end in one turn."""
+        if self._finished:
+            self._queue.relearn(self._finished)
+            self._finished.clear()
 
     def _snapshot(self) -> ClusterSnapshot:
         snapshot = snapshot_of(

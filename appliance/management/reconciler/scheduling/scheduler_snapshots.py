@@ -1,6 +1,6 @@
 """From the committed state to the scheduler's snapshot."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from appliance.core.cluster.records import JobRecord, Reservation, User
@@ -37,7 +37,7 @@ def snapshot_of(
         usage: Past use.
         policy: The rules.
     """
-    systems = tuple(_within_reach(facts))
+    systems = _within_reach(facts)
     return ClusterSnapshot(
         systems=systems,
         nodes=facts.description.nodes,
@@ -65,15 +65,16 @@ def snapshot_of(
     )
 
 
-def _within_reach(facts: ClusterFacts) -> Iterator[System]:
-    """Yield the systems; while the nodes that pods need are away, none is healthy."""
+def _within_reach(facts: ClusterFacts) -> tuple[System, ...]:
+    """Return the systems; while the nodes that pods need are away, none is healthy."""
     missing = [role for role in facts.missing_roles if role not in COMPILE_ROLES]
-    for system in facts.systems:
-        if missing and system.is_healthy:
-            notes = f"no node with role {' or '.join(missing)} has joined"
-            yield replace(system, is_healthy=False, notes=notes)
-        else:
-            yield system
+    if not missing:
+        return facts.systems
+    notes = f"no node with role {' or '.join(missing)} has joined"
+    return tuple(
+        replace(system, is_healthy=False, notes=notes) if system.is_healthy else system
+        for system in facts.systems
+    )
 
 
 def pending_of(job: JobRecord, *, is_lookup: bool) -> PendingJob:
