@@ -33,7 +33,8 @@ from appliance.core.cluster.records import User
 from appliance.core.errors import InternalError, TooLargeError, TooSlowError, WscError
 from appliance.core.integers import find_integer
 from appliance.management.access.authorization import Change
-from appliance.management.rpc.access_edge import RECHECK_SECONDS, Entered, Gate
+from appliance.management.rpc.access_edge import Entered, Gate
+from appliance.management.rpc.call_watch import RECHECK_SECONDS
 
 ENTRY_POINT = "rest"
 """The name of this entry point in the audit trail."""

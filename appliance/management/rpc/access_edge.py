@@ -45,10 +45,6 @@ Field = Callable[[str], Any]
 """Returns the field of a message, or the parameter of a path, of a name."""
 
 
-RECHECK_SECONDS = 10.0
-"""While a stream goes on, its reader's rights are looked at again so often."""
-
-
 class _Exports(Protocol):
     """Knows of which job a log export is."""
 

@@ -20,6 +20,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from appliance.core.access_rules.methods import METHODS
+from appliance.core.access_rules.model import Identity
 from appliance.core.errors import (
     TooLargeError,
     TooSlowError,
@@ -27,7 +28,8 @@ from appliance.core.errors import (
     WscError,
 )
 from appliance.management.access.authorization import Change, act_as
-from appliance.management.rpc.access_edge import RECHECK_SECONDS, Entered, Gate, name_of
+from appliance.management.rpc.access_edge import Entered, Gate, name_of
+from appliance.management.rpc.call_watch import StreamWatch, cut_if_untaken
 from appliance.management.rpc.concurrent_reads import ReadingPlaces
 from appliance.management.rpc.connections import Connections
 from appliance.management.store.database_errors import find_refusal
@@ -182,6 +184,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
                     with _span(method, context), seconds.time():
                         response = await guard(method, handler, _Call(entered, request, context))
                 answered.inc()
+                cut_if_untaken(self._cut(context))
                 return response
             except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
                 return await _abort(method, error, context)
@@ -197,13 +200,11 @@ class RpcEdge(grpc.aio.ServerInterceptor):
                     request = await read(requests, context, _reader(entered, context))
                     call = _Call(entered, request, context)
                     await self._decide_soon(method, call)
-                    now = asyncio.get_running_loop().time
-                    asked_seconds = now()
-                    async for message in handler(request, context):
-                        if now() - asked_seconds > RECHECK_SECONDS:
-                            await self._in_thread(self._check_again, method, call)
-                            asked_seconds = now()
-                        yield message
+                    with StreamWatch(self._check_of(method, call), self._cut(context)) as watch:
+                        async for message in handler(request, context):
+                            watch.sends()
+                            yield message
+                            watch.sent()
                 _count(method, grpc.StatusCode.OK)
             except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
                 await _abort(method, error, context)
@@ -268,6 +269,17 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         self._gate.check_session(named_in, call.request)
         detail = method.rpartition("/")[2]
         return self._gate.decide(call.entered, call.field, entry_point=ENTRY_POINT, detail=detail)
+
+    def _cut(self, context: _Any) -> Callable[[], None]:
+        """Return what cuts the connection of a call."""
+        return partial(self._accepted.cut, context.peer())
+
+    def _check_of(self, method: str, call: "_Call") -> Callable[[], Awaitable[None]] | None:
+        """Return what checks that the reader of a stream may go on; None if each answer asks it."""
+        entered = call.entered
+        if entered is None or entered.rule.identity is not Identity.CALLER:
+            return None
+        return lambda: self._in_thread(self._check_again, method, call)
 
     def _check_again(self, method: str, call: "_Call") -> None:
         """Raise if the reader of a stream has lost the right to read it."""

@@ -13,12 +13,15 @@ from appliance.core.errors import ClusterError, WscError
 from appliance.streams.doorbell import Bell, Deadline, wait_readable
 from appliance.streams.handshake import Message
 from appliance.streams.network.channel import Channel, open_channel
+from appliance.streams.network.handshakes import Handshakes
 from appliance.streams.network.introduction import Challenge, KeyOf, encrypted
 from appliance.streams.network.options import NetworkOptions
 
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 64
+_HANDSHAKE_TRIES = 3
+"""A handshake may last as long as so many of what a client calls an attempt."""
 
 
 class Service(Protocol):
@@ -74,6 +77,7 @@ class NetworkServer:
         self._services: dict[str, Service] = {}
         self._lock = threading.Lock()
         self._is_closed = False
+        self._handshakes = Handshakes(clock, seconds=_HANDSHAKE_TRIES * options.connect_seconds)
         self._bell = Bell()
         self._thread = threading.Thread(target=self._serve, name="network-streams", daemon=True)
         self._thread.start()
@@ -111,16 +115,17 @@ class NetworkServer:
                     return
                 with contextlib.suppress(OSError):  # gone again by the time of `accept`
                     connection, address = self._listener.accept()
+                    number = self._handshakes.begin(connection, address[0])
                     threading.Thread(
                         target=self._welcome,
-                        args=(connection, f"{address[0]}:{address[1]}"),
+                        args=(connection, f"{address[0]}:{address[1]}", number),
                         name="network-welcome",
                         daemon=True,
                     ).start()
         finally:
             self._listener.close()
 
-    def _welcome(self, connection: socket.socket, peer: str) -> None:
+    def _welcome(self, connection: socket.socket, peer: str, number: int) -> None:
         """Take one client through the handshake; body of a short-lived thread."""
         try:
             connection.settimeout(self._options.connect_seconds)
@@ -129,6 +134,8 @@ class NetworkServer:
         except (WscError, OSError) as error:
             logger.warning("Network peer turned away", extra={"peer": peer, "reason": str(error)})
             connection.close()
+        finally:
+            self._handshakes.end(number)
 
     def _introduce(self, connection: socket.socket, peer: str) -> None:
         challenge = Challenge(connection, self._key_of)

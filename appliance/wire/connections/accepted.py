@@ -117,19 +117,34 @@ class AcceptedConnections:
 
     def __init__(self) -> None:
         self._known: dict[str, Accepted] = {}
+        self._cuts: dict[str, Callable[[], None]] = {}
 
-    def add(self, connection: Accepted) -> str:
+    def add(self, connection: Accepted, cut: Callable[[], None] = lambda: None) -> str:
         """Return a name for a connection; no other has it, or ever will, and nobody can guess it.
 
         Else somebody could take the name of the next connection before it is made.
+
+        Args:
+            connection: What is known of it.
+            cut: Cuts it; from any thread.
         """
         name = f"wsc-{secrets.token_hex(16)}"
-        self._known[name] = connection
+        self._known[name], self._cuts[name] = connection, cut
         return name
 
     def remove(self, name: str) -> None:
         """Forget a connection."""
         self._known.pop(name, None)
+        self._cuts.pop(name, None)
+
+    def cut(self, peer: str) -> None:
+        """Cut the connection that a call of gRPC came by, unless it has ended.
+
+        Args:
+            peer: As gRPC names it.
+        """
+        if (cut := self._cuts.get(peer.removeprefix(_ABSTRACT))) is not None:
+            cut()
 
     def of_call(self, peer: str) -> Accepted:
         """Return the connection that a call of gRPC came by.

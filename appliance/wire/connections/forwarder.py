@@ -374,7 +374,14 @@ class _Behind(_End):
         if not isinstance(address, str):
             await loop.create_connection(lambda: self, *address)
             return
-        self._name = self._connections.add(origin)  # before a byte of the client can be read there
+        client = self._client
+
+        def cut() -> None:
+            with suppress(RuntimeError):  # the loop has ended, and all connections with it
+                loop.call_soon_threadsafe(client.cut)
+
+        # Before a byte of the client can be read there.
+        self._name = self._connections.add(origin, cut)
         try:
             named = await _connected(address, self._name)
             await loop.create_unix_connection(lambda: self, sock=named)
