@@ -43,6 +43,7 @@ from appliance.pods.served_pod import (
     serve_client,
     serve_inside,
 )
+from appliance.pods.user_variables import user_variables
 from appliance.user_code.client_programs import user_environment
 from appliance.wire.requests.micro_batches import wafer_limits
 from protos.appliance import appliance_service_pb2_grpc
@@ -168,7 +169,12 @@ class Coordinator:
         request = ExecuteJobRequest.FromString(options.request_path.read_bytes())
         initializer = None
         if request.user_sidecar_env.python_path:
-            environment = user_environment(request, uid=options.user_uid, gid=options.user_gid)
+            environment = user_environment(
+                request,
+                uid=options.user_uid,
+                gid=options.user_gid,
+                variables=user_variables(self._spec.options),
+            )
             initializer = Initializer(self._spec, request, options.gang, environment)
             if is_expected(request):
                 initializer.warm_up()

@@ -15,8 +15,8 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -92,15 +92,21 @@ class UserEnvironment:
         python: The interpreter of the user's environment.
         search_path: Directories for `PYTHONPATH`, in order.
         user: Whom it runs as.
+        variables: Further variables, of an administrator's.
     """
 
     python: Path
     search_path: tuple[str, ...]
     user: JobUser
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def user_environment(
-    request: ExecuteJobRequest, *, uid: int | None = None, gid: int | None = None
+    request: ExecuteJobRequest,
+    *,
+    uid: int | None = None,
+    gid: int | None = None,
+    variables: Mapping[str, str] = {},
 ) -> UserEnvironment:
     """Return the environment that a client reports for its input workers.
 
@@ -108,6 +114,7 @@ def user_environment(
         request: What the client asked of management.
         uid: The job's user; matters only if we run as root.
         gid: The job's group.
+        variables: See `UserEnvironment`.
 
     Raises:
         UserError: The request names no environment, or there is none at that path.
@@ -123,7 +130,7 @@ def user_environment(
         raise UserError("A path of the user's Python environment contains a zero byte.")
     user = JobUser.of(uid, gid)
     python = user.look(partial(_interpreter, Path(site_packages)))
-    return UserEnvironment(python=python, search_path=paths, user=user)
+    return UserEnvironment(python=python, search_path=paths, user=user, variables=variables)
 
 
 def _interpreter(site_packages: Path) -> Path:
@@ -407,9 +414,10 @@ def _variables(environment: UserEnvironment) -> dict[str, str]:
     Nothing of ours leaks into it.
     """
     return {
+        "LANG": "C.UTF-8",
+        **environment.variables,
         "PATH": f"{environment.python.parent}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONUNBUFFERED": "1",
-        "LANG": "C.UTF-8",
         "USER": environment.user.name,
         "HOME": environment.user.home,
     }

@@ -43,9 +43,9 @@ SHARED = (
     "appliance/cluster",
     "appliance/observability",
 )
-NODES_OWN = {"stream_host", "path"}
+NODES_OWN = {"stream_host", "path", "user_variables", "redacted_variables"}
 """Given by the node of a pod, once it knows its address (`PodSpec.at`), and by the launcher that
-knows its image (`manifests.fitted`)."""
+knows its image and its container (`manifests.fitted`)."""
 
 
 def by_kind(kinds=KINDS):

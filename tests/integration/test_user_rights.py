@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,16 @@ def test_we_never_call_a_socket_that_a_program_has_only_linked_to(place):
         program.stop()
         with pytest.raises(BlockingIOError):
             other_job.accept()
+
+
+def test_a_program_has_what_an_administrator_gives_its_pod_and_our_path_and_user(place):
+    hostile = Hostile(place, 'echo "$SITE for $USER on $PATH."')
+    given = {"SITE": "east", "PATH": "/nowhere", "USER": "root"}
+    hostile.environment = replace(hostile.environment, variables=given)
+    program = hostile.start()
+    wait_until(lambda: "." in hostile.log.read_text(), seconds=60, what="what it prints")
+    program.stop()
+    assert f"east for other on {place}:/usr/local/bin" in hostile.log.read_text()
 
 
 def test_what_a_program_leaves_in_its_directory_is_not_written_to_when_it_starts_again(place):

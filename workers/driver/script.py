@@ -18,6 +18,7 @@ from appliance.core.visible_text import visible
 from appliance.observability.redaction import Redaction, secrets_of
 from appliance.pods.job_user import JobUser
 from appliance.pods.oom_kills import OomKills
+from appliance.pods.user_variables import user_variables
 from appliance.user_code import user_exec
 from appliance.user_code.user_exec import CannotStartError, Order
 
@@ -112,7 +113,9 @@ class Script:
         if self._driver.num_systems:
             ours["WSC_NUM_SYSTEMS"] = str(self._driver.num_systems)
         options = self._pod.options_of(DriverPodOptions)
-        theirs = {"LANG": "C.UTF-8", **self._driver.environment, **self._read_variables()}
+        given = user_variables(options)
+        sent = self._driver.environment
+        theirs = {"LANG": "C.UTF-8", **given, **sent, **self._read_variables()}
         paths = (theirs.get("PATH", "") or ("" if options.path else DEFAULT_PATH), options.path)
         theirs["PATH"] = ":".join(filter(None, paths))
         theirs["PYTHONPATH"] = ":".join(filter(None, (_SCRIPT_SITE, theirs.get("PYTHONPATH", ""))))
@@ -131,7 +134,9 @@ class Script:
         return {name: os.environ[ours] for name, ours in names.items() if ours in os.environ}
 
     def _secret_names(self) -> Sequence[str]:
-        return [name for name, each in self._driver.value_from.items() if "secretKeyRef" in each]
+        value_from = self._driver.value_from.items()
+        read = (name for name, each in value_from if "secretKeyRef" in each)
+        return [*read, *self._pod.options_of(DriverPodOptions).redacted_variables]
 
     def _home(self) -> str:
         """Return the user's home; of a user unknown here, what the run says it is."""

@@ -12,6 +12,7 @@ from appliance.core.errors import ConflictError, UserError
 from appliance.pods.pod_sessions import Loops
 from appliance.pods.role_context import Failure, PodContext
 from appliance.pods.shared_blocks import SharedBlock
+from appliance.pods.user_variables import user_variables
 from appliance.streams.ring_writer import SharedMemoryRingWriter
 from appliance.user_code.client_programs import user_environment
 from appliance.wire import rtfx
@@ -107,7 +108,10 @@ class WorkerRole:
         options = WorkerOptions.of(context.spec)
         self._gang = options.gang
         request = ExecuteJobRequest.FromString(options.request_path.read_bytes())
-        environment = user_environment(request, uid=options.uid, gid=options.gid)
+        variables = user_variables(context.spec.options)
+        environment = user_environment(
+            request, uid=options.uid, gid=options.gid, variables=variables
+        )
         self._streamer = Streamer(
             context.spec, request, self._gang, environment, on_exit=self._report_exit
         )

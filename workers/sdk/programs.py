@@ -18,6 +18,7 @@ from pathlib import Path
 
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.job_user import JobUser
+from appliance.pods.user_variables import user_variables
 from appliance.sdk import cs_python
 from appliance.sdk.cs_python import SYSTEM_VARIABLE
 from appliance.sdk.host.fabric_traces import DEFAULT_NAME, JOB_VARIABLE, TRACE_VARIABLE
@@ -177,12 +178,13 @@ class Programs:
 
     def _variables(self, spec: PodSpec, options: SdkOptions) -> Mapping[str, str]:
         found = {
+            "LANG": "C.UTF-8",
+            **user_variables(spec.options),
             "PATH": f"{self._scratch / 'bin'}:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(self._scratch / "home"),
             "TMPDIR": str(self._scratch / "tmp"),
             "USER": self._user.name,
             "LOGNAME": self._user.name,
-            "LANG": "C.UTF-8",
             "PYTHONUNBUFFERED": "1",
             "MPLBACKEND": "Agg",
             "WSC_JOB": spec.job,

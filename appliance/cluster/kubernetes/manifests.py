@@ -83,15 +83,25 @@ def pod_directory(records: Path, job: JobId, member: str) -> Path:
 def fitted(spec: PodSpec, options: KubernetesOptions) -> PodSpec:
     """Return a pod's spec as its container is.
 
-    It has as many threads as it asks cores for, at least one, and a driver's script finds the
-    image's programs.
+    It has as many threads as it asks cores for, at least one. Its user's programs have the
+    variables that the settings give its container, and a driver's script finds the image's
+    programs.
     """
+    given = options.of_role(spec.role).extra_env
+    names = tuple(str(each["name"]) for each in given)
+    spec = replace(spec, options=replace(spec.options, user_variables=names))
     if isinstance(spec.options, DriverPodOptions):
-        spec = replace(spec, options=replace(spec.options, path=options.user_path))
+        secrets = tuple(str(each["name"]) for each in given if _is_secret(each))
+        of_driver = replace(spec.options, path=options.user_path, redacted_variables=secrets)
+        spec = replace(spec, options=of_driver)
     if spec.options.torch_threads is None:
         return spec
     threads = max(1, int(_num_cores(_cpu(spec, options))))
     return replace(spec, options=replace(spec.options, torch_threads=threads))
+
+
+def _is_secret(variable: Mapping[str, Any]) -> bool:
+    return "secretKeyRef" in (variable.get("valueFrom") or {})
 
 
 def files_by_member(

@@ -57,6 +57,7 @@ class PodOptions:
         pod_memory_bytes: Memory that it counts for on its node; 0 for none.
         planned_memory_bytes: Memory that its plan needs of it, beyond that of a pod without one; 0
             if unknown.
+        user_variables: Names of variables of its container that its user's programs have, too.
     """
 
     job_type: JobType = JobType.EXECUTE
@@ -70,6 +71,7 @@ class PodOptions:
     torch_threads: int | None = None
     pod_memory_bytes: int = 0
     planned_memory_bytes: int = 0
+    user_variables: tuple[str, ...] = ()
 
     def files(self) -> Mapping[str, Path]:
         """Return the files of management's own node that it reads, by the name of the field."""
@@ -273,6 +275,7 @@ class DriverPodOptions(PodOptions):
             they have another way to it.
         path: Folders of programs, as in PATH, for scripts whose own PATH has none; empty for the
             system's.
+        redacted_variables: Those of `user_variables` whose values are kept out of the script's log.
     """
 
     driver: str = ""
@@ -280,6 +283,7 @@ class DriverPodOptions(PodOptions):
     user_name: str = ""
     client_config: Path | None = None
     path: str = ""
+    redacted_variables: tuple[str, ...] = ()
 
     def files(self) -> Mapping[str, Path]:
         """Return the configuration file, too."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from appliance.cluster.kubernetes import manifests
+from appliance.cluster.kubernetes.options import RoleOptions
 from appliance.cluster.kubernetes.read_variables import check_variables
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.errors import UserError
@@ -102,3 +103,55 @@ def test_the_script_has_the_values_and_prints_none_of_a_secret(tmp_path, monkeyp
     user = JobUser.of(os.getuid(), os.getgid(), "ada")
     code = Script(pod_of(tmp_path, spec), spec, user, token="t").run(0)
     assert (code, capfd.readouterr().out) == (0, "[redacted] node-of-a-rack none\n")
+
+
+GIVEN = (
+    {"name": "SITE", "value": "east"},
+    {"name": "CODE", "valueFrom": SECRET},
+    {"name": "NODE", "valueFrom": FIELD},
+)
+
+
+def test_programs_of_users_are_told_which_variables_an_administrator_gives_their_pod(tmp_path):
+    of_workers = RoleOptions(extra_env=({"name": "SETS", "value": "/sets"},))
+    options = replace(make_options(tmp_path), extra_env=GIVEN, roles={Role.WORKER: of_workers})
+    pods = make_gang(tmp_path, members=((Role.WORKER, 0), (Role.COORDINATOR, 0)))
+    worker, coordinator = (manifests.fitted(pod, options).options for pod in pods)
+    assert worker.user_variables == ("SITE", "CODE", "NODE", "SETS")
+    assert coordinator.user_variables == ("SITE", "CODE", "NODE")
+    driver_pod = manifests.fitted(pod_of(tmp_path, driver()), options)
+    assert driver_pod.options_of(DriverPodOptions).redacted_variables == ("CODE",)
+
+
+ORDER = {
+    "an administrator's": ({}, {}, "east [redacted] n1\n"),
+    "its own counts": ({"SITE": "west"}, {}, "west [redacted] n1\n"),
+    "also an empty one": ({"NODE": ""}, {}, "east [redacted]\n"),
+    "and one that is read": ({}, {"SITE": MAP}, "north [redacted] n1\n"),
+}
+
+
+@pytest.mark.parametrize("case", ORDER)
+def test_a_script_has_what_an_administrator_gives_every_pod(tmp_path, monkeypatch, capfd, case):
+    sent, read, printed = ORDER[case]
+    given = {"SITE": "east", "CODE": "open-sesame-1001", "NODE": "n1", "WSC_VALUE_OF_SITE": "north"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    spec = replace(driver(("sh", "-c", "echo $SITE $CODE $NODE"), **read), environment=sent)
+    options = replace(make_options(tmp_path), extra_env=GIVEN)
+    pod = manifests.fitted(pod_of(tmp_path, spec), options)
+    user = JobUser.of(os.getuid(), os.getgid(), "ada")
+    assert Script(pod, spec, user, token="t").run(0) == 0
+    assert capfd.readouterr().out == printed
+
+
+@pytest.mark.parametrize("name", ["CSAUTH_TOKEN", "WSC_JOB", "USER", "WSC_RESTART_COUNT"])
+def test_an_administrator_s_variables_replace_none_of_the_appliance_s(
+    tmp_path, monkeypatch, capfd, name
+):
+    monkeypatch.setenv(name, "given")
+    spec = driver(("sh", "-c", f"echo ${name}"))
+    options = replace(make_options(tmp_path), extra_env=[{"name": name, "value": "given"}])
+    pod = manifests.fitted(pod_of(tmp_path, spec), options)
+    assert Script(pod, spec, JobUser.of(os.getuid(), os.getgid(), "ada"), token="t").run(0) == 0
+    assert "given" not in capfd.readouterr().out
