@@ -46,6 +46,11 @@ _NOT_NOW = frozenset(
 _NO_RIGHT = re.compile(r" cannot \w+ resource ")
 """What the server says to an account without the right, and admission never."""
 
+_DENIED = re.compile(r" denied (the )?request")
+"""What it says of webhooks and of ValidatingAdmissionPolicies."""
+
+_NO_WEBHOOK = "failed calling webhook"
+
 _MAY_NOT = "The chart's role has every right that is needed; see helm/wsc-appliance."
 
 _WATCH_SECONDS = 25
@@ -74,14 +79,22 @@ class ApiError(ClusterError):
 
     @property
     def is_admission(self) -> bool:
-        """Whether we may, and a rule of the namespace (a quota, a policy) is against it."""
+        """Whether we may, and a rule of the namespace (a quota, a policy) is against it.
+
+        Webhooks and policies choose the status with which they deny.
+        """
         is_forbidden = self.status == http.HTTPStatus.FORBIDDEN
-        return is_forbidden and bool(self.reason) and not _NO_RIGHT.search(self.reason)
+        is_rule = is_forbidden and bool(self.reason) and not _NO_RIGHT.search(self.reason)
+        return is_rule or bool(_DENIED.search(self.reason))
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the object is not taken as it is, by a rule of the namespace or as invalid."""
-        return self.is_admission or self.status == http.HTTPStatus.UNPROCESSABLE_ENTITY
+        """Whether the object is not taken as it is: by a rule, or as invalid.
+
+        Or a webhook that the server must ask does not answer, of which it says 500.
+        """
+        is_invalid = self.status == http.HTTPStatus.UNPROCESSABLE_ENTITY
+        return self.is_admission or is_invalid or _NO_WEBHOOK in self.reason
 
     @property
     def is_unavailable(self) -> bool:

@@ -22,6 +22,8 @@ from typing import Any
 from appliance.cluster.kubernetes import pod_words
 from appliance.cluster.kubernetes.manifests import GATE, LAUNCH_ANNOTATION
 from appliance.cluster.kubernetes.object_kinds import (
+    JOB_LABEL,
+    MEMBER_LABEL,
     ROLE_LABEL,
     Resource,
     is_being_deleted,
@@ -77,7 +79,8 @@ class Decision:
     Attributes:
         creates: Pods to create.
         deletes: Pods to end: name, uid and whether to give up on its node.
-        ungates: Pods that may look for a node now, by name and uid.
+        ungates: Pods that may look for a node now: name, uid and the gates that others have put
+            there.
         starts: Whether the pods may start.
         is_stopped: Whether the gang was to stop, and nothing of it runs.
         exits: Pods that have ended or will never run, and how; told once each.
@@ -87,7 +90,7 @@ class Decision:
 
     creates: Sequence[Resource] = ()
     deletes: Sequence[tuple[str, str, bool]] = ()
-    ungates: Sequence[tuple[str, str]] = ()
+    ungates: Sequence[tuple[str, str, Sequence[Resource]]] = ()
     starts: bool = False
     is_stopped: bool = False
     exits: Sequence[PodExit] = ()
@@ -101,13 +104,15 @@ class Seen:
 
     Attributes:
         pods: All pods with the job's label, by name.
-        now: Wall time.
+        now: Wall time here, which may be another one than the API server's.
         rejected: Why the server did not take pods, by name, when they were last to be created.
+        ending_seconds: For how long pods have been seen that are being deleted, by uid.
     """
 
     pods: Mapping[str, Resource]
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
     rejected: Mapping[str, str] = field(default_factory=dict)
+    ending_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def decide(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
@@ -208,11 +213,12 @@ def _stop(seen: Seen) -> Decision:
         if not is_being_deleted(pod):
             deletes.append((name, uid_of(pod), False))
             continue
-        late = (seen.now - _time(pod["metadata"]["deletionTimestamp"])).total_seconds()
-        if late >= _STUCK_SECONDS:
+        grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+        left = grace + _STUCK_SECONDS - seen.ending_seconds.get(uid_of(pod), 0.0)
+        if left <= 0:
             deletes.append((name, uid_of(pod), True))
         else:
-            waits.append(_STUCK_SECONDS - late)
+            waits.append(left)
     return Decision(deletes=deletes, look_again_seconds=min(waits, default=None))
 
 
@@ -240,11 +246,23 @@ def _is_gated(pod: Resource | None) -> bool:
     )
 
 
-def _ungates(pods: Mapping[str, Resource], unplaced: Sequence[str]) -> Sequence[tuple[str, str]]:
+def is_as_made(pod: Resource, manifest: Resource) -> bool:
+    """Whether a pod still says whose it is, whatever else somebody's webhook has changed in it."""
+    labels, made = pod["metadata"].get("labels") or {}, manifest["metadata"]["labels"]
+    ours = (JOB_LABEL, ROLE_LABEL, MEMBER_LABEL)
+    is_same = _launch_of(pod) == _launch_of(manifest)
+    return is_same and all(labels.get(each) == made[each] for each in ours)
+
+
+def _ungates(
+    pods: Mapping[str, Resource], unplaced: Sequence[str]
+) -> Sequence[tuple[str, str, Sequence[Resource]]]:
     """Return the pods that may look for a node, now that the first of each role have found one."""
     if not all(_is_gated(pods.get(name)) for name in unplaced):
         return ()
-    return [(name, uid_of(pods[name])) for name in unplaced]
+    gates = {name: pods[name]["spec"]["schedulingGates"] for name in unplaced}
+    others = {name: [each for each in of if each["name"] != GATE] for name, of in gates.items()}
+    return [(name, uid_of(pods[name]), others[name]) for name in unplaced]
 
 
 def _is_unstarted(pod: Resource) -> bool:
@@ -299,6 +317,9 @@ def _why_waits(seen: Seen, name: str) -> str:
     pod = seen.pods.get(name)
     if pod is None:
         return seen.rejected.get(name, "")
+    gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+    if others := [name for name in gates if name != GATE]:
+        return f"it waits for {', '.join(others)} to take its scheduling gate away"
     return pod_words.why_unplaced(pod) or pod_words.why_not_started(pod)
 
 
@@ -309,7 +330,3 @@ def _in_brackets(words: str) -> str:
 # `Any`: part of an object.
 def _status(pod: Resource) -> Mapping[str, Any]:
     return pod.get("status") or {}
-
-
-def _time(text: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(text)

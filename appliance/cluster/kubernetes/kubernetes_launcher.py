@@ -20,6 +20,7 @@ from appliance.cluster.kubernetes.gangs import Gang, Progress, Seen
 from appliance.cluster.kubernetes.informer import Informer, slim
 from appliance.cluster.kubernetes.limits.limit_ranges import LimitRanges
 from appliance.cluster.kubernetes.object_kinds import (
+    GROUP,
     JOB_LABEL,
     POD,
     Kind,
@@ -48,6 +49,10 @@ _REFUSED_SECONDS = 5.0
 """How soon pods are created again that a quota or another rule of the namespace did not let in."""
 
 _AWAY = "the Kubernetes API does not answer; the pods are launched when it does"
+_CHANGED = (
+    f"a webhook of the cluster takes labels or annotations below {GROUP} away from pods of jobs, "
+    "which the appliance knows them by"
+)
 _AWAY_SECONDS = 2.0
 """How soon a job is launched again after the API server was found to be away."""
 
@@ -81,6 +86,7 @@ class KubernetesLauncher:
         self._told: dict[JobId, set[str]] = {}
         self._waits: dict[JobId, str] = {}
         self._rejected: dict[JobId, Mapping[str, str]] = {}
+        self._ending: dict[JobId, Mapping[str, float]] = {}
         self._gangs: dict[JobId, Gang] = {}
         self._stops: set[JobId] = set()
         self._closing = threading.Event()
@@ -135,7 +141,7 @@ class KubernetesLauncher:
                 if not error.is_unavailable or self._closing.is_set():
                     raise
                 logger.warning("Job is launched later", extra={"job": job, "why": error.message})
-                self._tell_wait(job, _AWAY)
+                self._tell_wait(job, _why_later(error))
             self._closing.wait(_AWAY_SECONDS)
 
     def _launch(self, pods: Sequence[PodSpec], request: bytes) -> Mapping[PodName, int]:
@@ -191,6 +197,7 @@ class KubernetesLauncher:
         self._told.pop(job, None)
         self._waits.pop(job, None)
         self._rejected.pop(job, None)
+        self._ending.pop(job, None)
         self._gangs.pop(job, None)
         self._records.remove(job)
 
@@ -243,7 +250,7 @@ class KubernetesLauncher:
             except ClusterError as error:
                 logger.warning("Gang is looked at again", extra={"job": job, "why": error.message})
                 if isinstance(error, ApiError) and error.is_unavailable:
-                    self._tell_wait(JobId(job), _AWAY)
+                    self._tell_wait(JobId(job), _why_later(error))
                 self._work.retry(job)
             except Exception:  # outermost loop of the thread that runs every gang
                 logger.exception("Gang cannot be looked at", extra={"job": job})
@@ -278,8 +285,8 @@ class KubernetesLauncher:
 
     def _act(self, gang: Gang, decision: gangs.Decision) -> None:
         self._create_pods(gang.job, decision.creates)
-        for name, uid in decision.ungates:
-            self._patch(POD, name, uid, {"spec": {"schedulingGates": None}})
+        for name, uid, others in decision.ungates:
+            self._patch(POD, name, uid, {"spec": {"schedulingGates": list(others) or None}})
         if decision.starts:
             self._gangs[gang.job] = self._records.start(gang, self._clock.now())
             self._work.add(gang.job)
@@ -297,18 +304,28 @@ class KubernetesLauncher:
         """Create pods up to the first that a rule of the namespace is against."""
         before = self._rejected.pop(job, {})
         for body in self._limit_ranges.fit(pods):
-            try:
-                self._create(POD, body)
-            except ApiError as error:
-                if not error.is_refusal:
-                    raise
-                self._limit_ranges.forget()
-                self._rejected[job] = {name_of(body): error.reason}
-                if self._rejected[job] == before:
-                    self._work.add_after(job, _REFUSED_SECONDS)
-                else:
-                    self._work.add(job)  # and it is told why
-                return
+            if not (reason := self._create_pod(body)):
+                continue
+            self._rejected[job] = {name_of(body): reason}
+            if self._rejected[job] == before:
+                self._work.add_after(job, _REFUSED_SECONDS)
+            else:
+                self._work.add(job)  # and it is told why
+            return
+
+    def _create_pod(self, body: Resource) -> str:
+        """Create a pod, and return why there is none as it has to be; empty if there is."""
+        try:
+            made = self._create(POD, body)
+        except ApiError as error:
+            if not error.is_refusal:
+                raise
+            self._limit_ranges.forget()
+            return error.reason
+        if made is None or gangs.is_as_made(made, body):
+            return ""
+        self._api.delete(POD, name_of(made), uid=uid_of(made), grace_seconds=0)
+        return _CHANGED
 
     def _finish_stop(self, gang: Gang) -> None:
         if gang.progress is not Progress.STOPPED:
@@ -331,8 +348,15 @@ class KubernetesLauncher:
             self._exits.put(end)
 
     def _seen(self, job: JobId) -> Seen:
-        pods = self._pods.group(job)
-        return Seen(pods=pods, now=self._clock.now(), rejected=self._rejected.get(job, {}))
+        pods, now = self._pods.group(job), self._clock.monotonic_seconds()
+        ending, before = map(uid_of, filter(is_being_deleted, pods.values())), self._ending.get(job)
+        since = self._ending[job] = {uid: (before or {}).get(uid, now) for uid in ending}
+        return Seen(
+            pods=pods,
+            now=self._clock.now(),
+            rejected=self._rejected.get(job, {}),
+            ending_seconds={uid: now - at for uid, at in since.items()},
+        )
 
     def _patch(self, kind: Kind, name: str, uid: str, changes: Resource) -> Resource | None:
         """Change an object; None if it is another one by now."""
@@ -352,6 +376,13 @@ class KubernetesLauncher:
             if error.is_conflict:
                 return None
             raise
+
+
+def _why_later(error: ApiError) -> str:
+    """Return why what the server has not done now is done later."""
+    if error.status and error.reason:  # such as a webhook that does not answer
+        return f"the Kubernetes API refuses for now: {error.reason}"
+    return _AWAY
 
 
 def _slim(pod: Resource) -> Resource:

@@ -84,10 +84,30 @@ def test_the_others_look_for_one_when_these_have_found_one(gated, options):
     assert (decision.ungates, decision.starts) == ((), False)
     found = seen(gated, chief_1={"node": ""})
     decision = gangs.decide(gated, found, options)
-    assert list(decision.ungates) == [(f"{gated.job}-chief-1", f"u-{gated.job}-chief-1")]
+    assert list(decision.ungates) == [(f"{gated.job}-chief-1", f"u-{gated.job}-chief-1", [])]
     for body in found.pods.values():
         body["spec"].pop("schedulingGates", None)
     assert not gangs.decide(gated, found, options).ungates
+
+
+def test_gates_of_others_stay_and_are_told(gated, options):
+    """Such as those that a webhook adds to every pod until somebody has approved it."""
+    there = seen(gated, chief_0={"node": ""}, chief_1={"node": ""})
+    theirs = {"name": "site.example/approval"}
+    for name in ("chief-0", "chief-1"):
+        spec = there.pods[f"{gated.job}-{name}"]["spec"]
+        spec["schedulingGates"] = [*spec.get("schedulingGates", ()), theirs]
+    decision = gangs.decide(gated, there, options)
+    assert not decision.ungates, "the first chief has no node yet"
+    waits = "chief-0: it waits for site.example/approval to take its scheduling gate away"
+    assert waits in decision.waits
+    there.pods[f"{gated.job}-chief-0"]["spec"]["nodeName"] = "node-1"
+    (ungate,) = gangs.decide(gated, there, options).ungates
+    assert ungate[2] == [theirs]
+    there.pods[f"{gated.job}-chief-1"]["spec"]["schedulingGates"] = [theirs]
+    decision = gangs.decide(gated, there, options)
+    assert not decision.ungates
+    assert waits.replace("chief-0", "chief-1") in decision.waits
 
 
 def test_what_a_gang_waits_for_is_never_its_own_gate(gated, options):
@@ -176,7 +196,8 @@ def test_a_pod_that_does_not_start_in_time_fails_with_the_kubelet_s_reason(recor
 
 def test_a_stopping_gang_ends_its_pods_and_gives_up_on_a_lost_node(record, options):
     gang = gang_of(record, started=True, stop="true")
-    there = seen(gang, chief_0={"deleting": NOW - dt.timedelta(hours=1)}, chief_1={"deleting": NOW})
+    there = seen(gang, chief_0={"deleting": NOW}, chief_1={"deleting": NOW})
+    there = replace(there, ending_seconds={f"u-{gang.job}-chief-0": 61.0})
     decision = gangs.decide(gang, there, options)
     forced = {name: is_forced for name, _, is_forced in decision.deletes}
     assert forced == {
@@ -186,6 +207,24 @@ def test_a_stopping_gang_ends_its_pods_and_gives_up_on_a_lost_node(record, optio
     }
     assert decision.look_again_seconds == 60.0
     assert not decision.is_stopped
+
+
+@pytest.mark.parametrize("hours", [-24, -1, 1, 24])
+@pytest.mark.parametrize(("seconds", "is_forced"), [(0, False), (89, False), (91, True)])
+def test_a_lost_node_is_given_up_by_our_clock_and_not_by_the_server_s(
+    record, options, hours, seconds, is_forced
+):
+    """A pod on a node that answers has a minute after its grace, however the clocks differ."""
+    gang = gang_of(record, started=True, stop="true")
+    deleting = {"deleting": NOW + dt.timedelta(hours=hours)}
+    members = ("coordinator_0", "weight_0", "chief_0", "chief_1")
+    there = seen(gang, **dict.fromkeys(members, deleting))
+    for body in there.pods.values():
+        body["metadata"]["deletionGracePeriodSeconds"] = 30
+    ending = {body["metadata"]["uid"]: float(seconds) for body in there.pods.values()}
+    decision = gangs.decide(gang, replace(there, ending_seconds=ending), options)
+    assert [forced for _, _, forced in decision.deletes] == [True] * 4 * is_forced
+    assert decision.look_again_seconds == (None if is_forced else 90.0 - seconds)
 
 
 def test_a_gang_without_pods_has_stopped(record, options):

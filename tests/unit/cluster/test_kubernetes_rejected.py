@@ -45,3 +45,22 @@ def test_a_rule_of_the_namespace_is_not_taken_for_a_missing_right(reason, is_adm
     error = ApiError("refused", status=http.HTTPStatus.FORBIDDEN, reason=reason)
     assert error.is_admission == is_admission
     assert bool(error.hint) != is_admission
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "is_refusal"),
+    [
+        (400, 'admission webhook "a.example" denied the request: no limits', True),
+        (403, 'admission webhook "a.example" denied the request without explanation', True),
+        (500, 'admission webhook "a.example" denied the request: its own code', True),
+        (422, "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'a' denied request: no", True),
+        (401, "ValidatingAdmissionPolicy 'a' with binding 'b' denied request: no", True),
+        (422, 'Pod "a" is invalid: spec.containers[0].env[0].name: Invalid value', True),
+        (500, 'Internal error occurred: failed calling webhook "a.example": refused', True),
+        (400, "the object provided is unrecognized", False),
+        (500, "etcdserver: request timed out", False),
+        (429, "too many requests", False),
+    ],
+)
+def test_who_does_not_let_a_pod_in_is_told_whatever_the_status(status, reason, is_refusal):
+    assert ApiError("refused", status=status, reason=reason).is_refusal == is_refusal
