@@ -5,7 +5,8 @@
 # (claims of the data volume and of the bundled database, the database's password, the certificates and
 # their authority), its finished wsjobs,
 # also in the namespaces of sessions that are named, and its Lease and systems if they were left behind.
-# Refuses while anything of the release runs. Definitions of wsjobs and wscsystems stay: another release
+# Refuses while anything of the release runs. Where a namespace itself is being deleted, nobody ends its
+# jobs any more: once their pods are gone, their wsjobs, for which the namespace waits, are let go. Definitions of wsjobs and wscsystems stay: another release
 # may need them.
 set -euo pipefail
 
@@ -27,7 +28,17 @@ if [ -n "$kinds" ]; then
     for where in "$namespace" "$@"; do
         held=$(labelled "$where" "wsjobs.$group" \
             'jsonpath={range .items[?(@.metadata.finalizers)]}{.metadata.name} {end}')
-        [ -z "$held" ] || fail "jobs in $where have not ended: $held"
+        [ -n "$held" ] || continue
+        phase=$(kubectl get namespace "$where" -o 'jsonpath={.status.phase}')
+        [ "$phase" = Terminating ] ||
+            fail "jobs in $where have not ended: $held; where no management is left that would end them:" \
+                "kubectl --namespace $where patch wsjobs NAME --type=merge -p '{\"metadata\":{\"finalizers\":null}}'"
+        running=$(labelled "$where" pods \
+            'jsonpath={range .items[?(@.status.phase=="Running")]}{.metadata.name} {end}')
+        [ -z "$running" ] || fail "namespace $where is being deleted, and pods of jobs still run: $running"
+        for each in $held; do
+            kubectl --namespace "$where" patch "wsjobs.$group" "$each" --type=merge -p '{"metadata":{"finalizers":null}}'
+        done
     done
     for where in "$namespace" "$@"; do remove "$where" "wsjobs.$group"; done
     remove "$namespace" "wscsystems.$group"

@@ -9,6 +9,7 @@ from appliance.cluster.kubernetes.object_kinds import (
     DEPLOYMENT,
     FINALIZER,
     LEASE,
+    POD,
     SECRET,
     WSCSYSTEM,
     WSJOB,
@@ -120,6 +121,35 @@ def test_it_refuses_while_a_job_has_not_ended(kube, own, team):
     done = remove(kube, own.namespace, "wafer", team.namespace)
     assert done.returncode == 1
     assert f"jobs in {team.namespace} have not ended: wafer-b" in done.stderr
+    assert f"kubectl --namespace {team.namespace} patch wsjobs NAME" in done.stderr
+    assert left(own, team, "wafer") == before
+    team.patch(WSJOB, "wafer-b", {"metadata": {"finalizers": None}})
+
+
+def test_a_namespace_that_was_deleted_under_jobs_is_let_go(kube, own, team):
+    """Its management and its rights went with it, so nobody ends these jobs."""
+    make_release(own, team, "wafer")
+    for admin, name in ((own, "wafer-a"), (team, "wafer-b")):
+        admin.patch(WSJOB, name, {"metadata": {"finalizers": [FINALIZER]}})
+        kube.admin()._call("DELETE", f"/api/v1/namespaces/{admin.namespace}")
+        assert admin.delete(WSJOB, name)
+        assert admin.find(WSJOB, name), "its finalizer holds it"
+    done = remove(kube, own.namespace, "wafer", team.namespace)
+    assert done.returncode == 0, done.stderr
+    assert left(own, team, "wafer") == []
+
+
+def test_a_namespace_that_is_being_deleted_is_not_let_go_while_a_pod_of_a_job_runs(kube, own, team):
+    make_release(own, team, "wafer")
+    team.patch(WSJOB, "wafer-b", {"metadata": {"finalizers": [FINALIZER]}})
+    spec = {"automountServiceAccountToken": False, "containers": [{"name": "a", "image": "a"}]}
+    team.create(POD, {"metadata": {"name": "chief", "labels": {LABEL: "wafer"}}, "spec": spec})
+    team.patch(POD, "chief", {"status": {"phase": "Running"}}, subresource="status")
+    kube.admin()._call("DELETE", f"/api/v1/namespaces/{team.namespace}")
+    before = left(own, team, "wafer")
+    done = remove(kube, own.namespace, "wafer", team.namespace)
+    assert done.returncode == 1
+    assert "is being deleted, and pods of jobs still run: chief" in done.stderr
     assert left(own, team, "wafer") == before
     team.patch(WSJOB, "wafer-b", {"metadata": {"finalizers": None}})
 
