@@ -56,7 +56,15 @@ app.kubernetes.io/component: job
 {{- end -}}
 
 {{- define "wsc-appliance.image" -}}
-{{- printf "%s:%s" .Values.image.repository (include "wsc-appliance.tag" (.Values.image.tag | default .Chart.AppVersion)) -}}
+{{- include "wsc-appliance.reference" (dict "repository" .Values.image.repository "tag" (.Values.image.tag | default .Chart.AppVersion)) -}}
+{{- end -}}
+
+{{/* An image by its tag or by its digest, which either may have; takes repository and tag. */}}
+{{- define "wsc-appliance.reference" -}}
+{{- $tag := include "wsc-appliance.tag" .tag -}}
+{{- if contains "@" .repository }}{{ .repository }}
+{{- else if hasPrefix "sha256:" $tag }}{{ printf "%s@%s" .repository $tag }}
+{{- else }}{{ printf "%s:%s" .repository $tag }}{{ end -}}
 {{- end -}}
 
 {{/* A tag that may be written as a number, which YAML reads as a float. */}}
