@@ -9,11 +9,14 @@ import os
 import subprocess
 import tempfile
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from appliance.cluster.kubernetes.object_kinds import CONFIG_MAP, POD, WSJOB
+from appliance.cluster.kubernetes.hooks.trial import Driver, run_driver
+from appliance.cluster.kubernetes.object_kinds import CONFIG_MAP, POD, WSJOB, name_of
+from appliance.core.errors import ClusterError
 from tests.kubernetes.test_helm import NAME, RELEASE, VALUES
 from tests.support.client import client_path
 from tests.support.fake_nodes import FakeNodes
@@ -98,13 +101,17 @@ def words_here(appliance, **others):
 
 
 @contextmanager
-def nodes(kube, admin, installed, home, *, further=(), capacity=1000, words=None):
-    """Play the cluster's nodes; yield what pods have printed."""
+def _nodes(kube, admin, installed, home, *, capacity=1000, words=None):
+    """Play the cluster's nodes; yield what pods have printed.
+
+    Args:
+        capacity: Pods of jobs that find room.
+        words: What the program of the test has to say otherwise.
+    """
     with ExitStack() as stack:
         enter = stack.enter_context(open_to_all())
         told = lambda: words_here(installed, **(words or {}))  # noqa: E731
-        further = ("--uid", UID, *further)
-        pods = PlayedPods(kube, admin.namespace, told, home / "pods", further)
+        pods = PlayedPods(kube, admin.namespace, told, home / "pods", ("--uid", UID))
         stack.enter_context(pods)
         directory = home / "kubelet"
         played = FakeNodes(admin, directory=directory, enter=enter, capacity=capacity)
@@ -112,61 +119,99 @@ def nodes(kube, admin, installed, home, *, further=(), capacity=1000, words=None
         yield pods
 
 
-def why(installed, home, done):
+@pytest.fixture(scope="module")
+def nodes(kube, admin, installed, home):
+    """Return what plays the cluster's nodes."""
+    return partial(_nodes, kube, admin, installed, home)
+
+
+@pytest.fixture(scope="module")
+def why(installed, home):
+    """Return what tells all that is known of a Helm's end."""
+    return partial(_why, installed, home)
+
+
+def _why(installed, home, done):
     found = (*home.glob("kubelet/*/output"), *home.rglob("streamer*.log"))
     logs = [f"== {path}\n{path.read_text()[-2000:]}" for path in sorted(found)]
     return "\n".join((done.stdout, done.stderr, installed.logs(), *logs))
 
 
-def test_helm_4_shows_that_losses_are_those_of_pytorch(kube, admin, installed, helm, home):
-    with nodes(kube, admin, installed, home):
-        done = helm("helm4", "test", RELEASE, "--logs", "--timeout", "9m")
-    assert done.returncode == 0, why(installed, home, done)
-    assert done.stdout.rstrip().endswith(" the losses that PyTorch computes.")
+def drivers(admin):
+    return [name_of(each) for each in admin.list(WSJOB)[0] if each["spec"]["type"] == "driver"]
+
+
+@pytest.mark.parametrize("program", ["helm", "helm4"])
+def test_losses_are_those_of_pytorch(admin, nodes, helm, why, program):
+    before = drivers(admin)
+    with nodes():
+        done = helm(program, "test", RELEASE, "--logs", "--timeout", "9m")
+    assert done.returncode == 0, why(done)
+    assert done.stdout.rstrip().endswith(
+        "The installation works. What a user trains on it has the losses that PyTorch computes."
+    )
     assert done.stdout.count("TEST SUITE") == 1, "only the pod is a test"
-    assert not [each for each in admin.list(WSJOB)[0] if each["status"]["type"] == "driver"]
+    assert drivers(admin) == before, "one that has succeeded goes"
     assert admin.find(POD, f"{NAME}-test"), "its log stays"
 
 
-def test_helm_3_says_that_all_is_well(kube, admin, installed, helm, home):
-    """It makes the same pod, which trains for Helm 4 above and for Helm 3 below."""
-    with nodes(kube, admin, installed, home, further=("--wsjob", "")):
-        done = helm("helm", "test", RELEASE, "--logs", "--timeout", "9m")
-    assert done.returncode == 0, why(installed, home, done)
-    assert "The installation works." in done.stdout
-    assert done.stdout.count("TEST SUITE") == 1, "only the pod is a test"
-    assert admin.find(POD, f"{NAME}-test"), "its log stays"
-
-
-def test_helm_3_tells_of_a_loss_that_differs(kube, admin, installed, helm, home):
-    wrong = TRAINING.replace("losses.append(loss.item())", "losses.append(2 * loss.item())", 1)
-    assert wrong != TRAINING
-    with nodes(kube, admin, installed, home, words={TRAINING: wrong}):
+def test_a_loss_that_differs_is_told(nodes, helm, why):
+    """The script compares as it does; what it compares needs no client and no further job."""
+    wrong = TRAINING
+    for words, instead in (
+        ("import cerebras.pytorch as cstorch\n", ""),
+        (
+            "losses_of_pytorch(), losses_of_the_appliance()",
+            "losses_of_pytorch(), [2 * loss for loss in losses_of_pytorch()]",
+        ),
+    ):
+        assert wrong.count(words) == 1
+        wrong = wrong.replace(words, instead)
+    with nodes(words={TRAINING: wrong}):
         done = helm("helm", "test", RELEASE, "--logs", "--timeout", "9m")
     assert done.returncode != 0
-    assert "is FAILED: " in done.stdout, why(installed, home, done)
-    assert "the appliance does not compute what PyTorch does: losses 0.54319" in done.stdout
+    assert "is FAILED: " in done.stdout, why(done)
+    assert "does not compute what PyTorch does: losses 1.08638 0.94047" in done.stdout
 
 
-def test_what_the_script_waits_for_is_told_when_it_is_late(kube, admin, installed, helm, home):
-    """There is room for the test's pod, the driver's and no other."""
-    late = ("--patience-seconds", "45")
-    with nodes(kube, admin, installed, home, further=late, capacity=2):
-        done = helm("helm4", "test", RELEASE, "--logs", "--timeout", "9m")
-        left = [each for each in admin.list(WSJOB)[0] if each["spec"]["type"] == "driver"]
-        for each in left:
-            admin.delete(WSJOB, each["metadata"]["name"])
-    said = done.stdout + done.stderr
-    assert done.returncode != 0
-    assert "is RUNNING after 45 seconds: " in said, why(installed, home, done)
-    assert "its compile job wsjob-" in said
-    assert "Too many pods (2)" in said
-    assert left[0]["spec"]["ttlSecondsAfterFinished"] == 86400
+class PatienceUntil:
+    """A clock by which no time goes by before something is so, and then more than anybody has."""
+
+    def __init__(self, is_so):
+        self._is_so = is_so
+
+    def monotonic_seconds(self):
+        return 1e9 if self._is_so() else 0.0
 
 
-def test_a_port_that_does_not_answer_is_told(kube, admin, installed, helm, home):
+def test_what_the_script_waits_for_is_told_when_it_is_late(kube, admin, nodes):
+    """There is room for the driver's pod and no other."""
+    account = kube.as_account(admin.namespace, account_token(admin, f"{NAME}-helm-test"))
+    driver = Driver(name="late", command=("python", "-c", TRAINING), uid=int(UID))
+    full = "Too many pods (1)"
+
+    def is_told():
+        found = [(each.get("status") or {}).get("message", "") for each in admin.list(WSJOB)[0]]
+        return any(full in message for message in found)
+
+    with (
+        nodes(capacity=1),
+        pytest.raises(ClusterError) as late,
+    ):
+        list(run_driver(account, driver, PatienceUntil(is_told), patience_seconds=270.0))
+    assert "The wsjob late is RUNNING after 270 seconds: " in str(late.value)
+    assert "its compile job wsjob-" in str(late.value)
+    assert full in str(late.value)
+    left = admin.find(WSJOB, "late")
+    assert left["spec"]["ttlSecondsAfterFinished"] == 86400
+    with nodes():
+        admin.delete(WSJOB, "late")
+        wait_until(lambda: admin.find(WSJOB, "late") is None, seconds=120, what="the driver's end")
+
+
+def test_a_port_that_does_not_answer_is_told(nodes, helm):
     """No driver is submitted then."""
-    with nodes(kube, admin, installed, home, words={f"{NAME}:9001/": "localhost:1/"}):
+    with nodes(words={f"{NAME}:9001/": "localhost:1/"}):
         done = helm("helm", "test", RELEASE, "--logs", "--timeout", "9m")
     assert done.returncode != 0
     assert "https://localhost:1/healthz does not answer: " in done.stdout
