@@ -26,6 +26,7 @@ from appliance.numerics.programs.grouping import group_nodes, single_group
 from appliance.numerics.programs.node_closures import (
     Instruction,
     Table,
+    Target,
     Task,
     compute,
     compute_into,
@@ -237,7 +238,7 @@ class Program:
 
     def _link(self, wanted: frozenset[str]) -> list[tuple[Instruction, Group]]:
         """Return the instructions, and the group of each, for a set of values to be written out."""
-        placed: dict[str, Callable[[Table], torch.Tensor]] = {}
+        placed: dict[str, Target] = {}
         copied = {name for name in wanted if not self._place(name, wanted, placed)}
         linked: list[tuple[Instruction, Group]] = []
         for task, node in zip(self._tasks, self._groups, strict=True):
@@ -248,18 +249,17 @@ class Program:
                     for name in task.results
                 }
                 targets = {**fresh, **targets}
-            if targets:
-                linked.append((compute_into(task, targets, self._types), node))
-                continue
             to_copy = [name for name in task.results if name in copied]
             dead = tuple(name for name in task.dead if name not in to_copy)
-            linked.append((self._compute(replace(task, dead=dead)), node))
+            linked.append((self._compute(replace(task, dead=dead), targets), node))
             for name in to_copy:
                 dead = (name,) if name in task.dead else ()
                 linked.append((copy_to(name, _target(name), dead=dead), node))
         return linked
 
-    def _compute(self, task: Task) -> Instruction:
+    def _compute(self, task: Task, targets: Mapping[str, Target]) -> Instruction:
+        if targets:
+            return compute_into(task, targets, self._types)
         if self._pool is None:
             return compute(task)
         return compute_pooled(task, self._types, self._pool)
@@ -268,7 +268,7 @@ class Program:
         self,
         name: str,
         wanted: frozenset[str],
-        placed: dict[str, Callable[[Table], torch.Tensor]],
+        placed: dict[str, Target],
     ) -> bool:
         """Try to have a value, or what it is a view of, computed into the caller's tensor."""
         if self.borrowers((name,)):

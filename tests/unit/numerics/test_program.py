@@ -1,5 +1,7 @@
 """A program runs its nodes in order, frees what is not needed, and writes where it is told."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from appliance.core.ir.graph import Direction, Frame, Location, Node
 from appliance.core.ir.ops import SPECS
 from appliance.core.ir.tensors import Constant, DType, TensorType
 from appliance.numerics.kernels import supported_ops
+from appliance.numerics.programs.pool import TensorPool
 from appliance.numerics.programs.program import Program, compute_once
 from appliance.numerics.reference import defined_ops
 
@@ -187,6 +190,37 @@ def test_values_from_outside_and_several_results_can_be_written_out():
     plain.run(again, step=0)
     for name in ("db", "dg"):
         torch.testing.assert_close(out[name], again[name])
+
+
+ENDS = ("read by nobody", "kept", "written out", "kept and written out")
+
+
+@pytest.mark.parametrize("has_pool", [False, True])
+@pytest.mark.parametrize("ends", list(itertools.product(ENDS, repeat=2)))
+def test_each_result_of_one_loop_goes_where_it_is_wanted(ends, has_pool):
+    nodes = [node("Sqrt", "x", "s"), node("Add", "s x", "m")]
+    named = dict(zip("sm", ends, strict=True))
+    live = {name for name, end in named.items() if end.startswith("kept")}
+    written = {name for name, end in named.items() if end.endswith("written out")}
+    program = Program(
+        nodes,
+        types={"x": MATRIX},
+        live_out=live,
+        written=written,
+        pool=TensorPool() if has_pool else None,
+    )
+    x = torch.rand(4, 4) + 1.0
+    expected = {"s": x.sqrt(), "m": x.sqrt() + x}
+    for _ in range(2):
+        values = {"x": x.clone()}
+        out = {name: torch.full((4, 4), torch.nan) for name in written}
+        program.run(values, step=0, out=out)
+        assert values.keys() - {"x"} == live
+        for name, slot in out.items():
+            torch.testing.assert_close(slot, expected[name], msg=name)
+            slot.zero_()
+        for name in live:
+            torch.testing.assert_close(values[name], expected[name], msg=name)
 
 
 def test_borrowers_are_the_live_out_values_that_may_share_memory():

@@ -38,6 +38,7 @@ REDUCTIONS = {
     "std": op(lambda x: x.std(-1), shape=SQUARE),
     "var_mean": op(lambda x: sum(torch.var_mean(x, -1)), shape=SQUARE),
     "norm_l2": op(lambda x: x.norm(dim=-1), shape=SQUARE),
+    "norm_l2_over_batch": op(lambda x: x.norm(dim=0)),
     "norm_l2_all": op(lambda x: x.norm().reshape(1), shape=SQUARE),
     "norm_l1": op(lambda x: x.norm(p=1, dim=-1), shape=SQUARE),
     "norm_inf": op(lambda x: x.norm(p=float("inf"), dim=-1), shape=SQUARE),
