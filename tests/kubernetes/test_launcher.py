@@ -224,6 +224,22 @@ def test_a_pod_that_somebody_deletes_before_the_start_is_made_again(api, admin, 
         assert all(isinstance(each, PodsWait) for each in told), told
 
 
+def test_a_pod_that_its_node_refuses_is_made_again(api, admin, options, gang):
+    name = gang[0].name
+    status = {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: no cpu"}
+    with running_launcher(api, options) as launcher:
+        launcher.launch(gang)
+        wait_until(lambda: admin.find(POD, name), seconds=120, what="the pod")
+        target = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
+        body = {"metadata": {"name": name}, "target": target}
+        admin._call("POST", POD.path(admin.namespace, name, "binding"), body=body)
+        admin.patch(POD, name, {"status": status}, subresource="status")
+        while "its node has refused it: OutOfcpu" not in launcher.exits.get(timeout=120).reason:
+            pass
+        with FakeNodes(admin) as nodes:
+            wait_started(nodes, gang)
+
+
 def test_a_pod_that_loses_its_label_does_not_outlive_its_job(api, admin, options, gang):
     job = gang[0].job
     with running_launcher(api, options) as launcher, FakeNodes(admin):

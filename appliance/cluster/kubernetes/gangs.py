@@ -43,6 +43,9 @@ _TOO_EARLY = "its container ended before the pods of its job were let start"
 _STUCK_SECONDS = 60.0
 """A pod that is still there so long after its grace has lost its node; nobody will end it."""
 
+_REFUSED_SECONDS = 5.0
+"""How soon a pod that its node has refused is made again."""
+
 
 class Progress(StrEnum):
     """How far a gang is."""
@@ -106,7 +109,8 @@ class Seen:
         pods: All pods with the job's label, by name.
         now: Wall time here, which may be another one than the API server's.
         rejected: Why the server did not take pods, by name, when they were last to be created.
-        ending_seconds: For how long pods have been seen that are being deleted, by uid.
+        ending_seconds: For how long pods have been seen that are being deleted, or that their node
+            has refused, by uid.
     """
 
     pods: Mapping[str, Resource]
@@ -150,14 +154,16 @@ def unrecorded_pod(pod: Resource) -> PodExit:
 def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
     pods = {name: pod for name, pod in seen.pods.items() if _is_of(gang, name, pod)}
     unplaced = [name for name in gang.manifests if not _is_placed(pods.get(name))]
+    refused = map(is_refused, pods.values())
     if exits := tuple(
         end
         for name in gang.manifests
         if name in pods
         and not is_being_deleted(pods[name])  # then it is created again
+        and not is_refused(pods[name])  # likewise
         and (end := _early_end_of(gang, name, pods[name]))
     ):
-        return Decision(exits=exits)  # refused by its node: the job fails, and its pods are stopped
+        return Decision(exits=exits)
     if not unplaced:
         return Decision(starts=True)
     left = options.placement_seconds - (seen.now - gang.launched_at).total_seconds()
@@ -167,11 +173,11 @@ def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
             deletes=[
                 (name, uid_of(pod), False)
                 for name, pod in seen.pods.items()
-                if name not in pods and not is_being_deleted(pod)
+                if not is_being_deleted(pod) and (name not in pods or _may_go(seen, pod))
             ],
             ungates=_ungates(pods, unplaced),
             waits=_waits(gang, seen, unplaced),
-            look_again_seconds=left,
+            look_again_seconds=min(left, _REFUSED_SECONDS) if any(refused) else left,
         )
     num_placed = len(gang.manifests) - len(unplaced)
     first = next((name for name in unplaced if not _is_gated(pods.get(name))), unplaced[0])
@@ -227,6 +233,20 @@ def is_ended(pod: Resource) -> bool:
     return _status(pod).get("phase") in ("Succeeded", "Failed") and not is_being_deleted(pod)
 
 
+def is_refused(pod: Resource) -> bool:
+    """Whether a node did not take a pod, or gave it up before its container began.
+
+    Two schedulers may have thought of the same room, the node shuts down or its disk is full.
+    """
+    return _status(pod).get("phase") == "Failed" and not pod_words.has_begun(pod)
+
+
+def _may_go(seen: Seen, pod: Resource) -> bool:
+    """Whether a refused pod may make room for another; at once that would be refused as well."""
+    seconds = seen.ending_seconds.get(uid_of(pod), 0.0)
+    return is_refused(pod) and seconds >= _REFUSED_SECONDS
+
+
 def _is_of(gang: Gang, name: str, pod: Resource) -> bool:
     """Whether a pod is of this launch of its gang, and not of an earlier one."""
     return name in gang.manifests and _launch_of(pod) == _launch_of(gang.manifests[name])
@@ -237,7 +257,9 @@ def _launch_of(pod: Resource) -> str:
 
 
 def _is_placed(pod: Resource | None) -> bool:
-    return pod is not None and bool(pod["spec"].get("nodeName")) and not is_being_deleted(pod)
+    if pod is None or is_being_deleted(pod) or is_refused(pod):
+        return False
+    return bool(pod["spec"].get("nodeName"))
 
 
 def _is_gated(pod: Resource | None) -> bool:
@@ -317,6 +339,8 @@ def _why_waits(seen: Seen, name: str) -> str:
     pod = seen.pods.get(name)
     if pod is None:
         return seen.rejected.get(name, "")
+    if is_refused(pod) and (end := pod_words.end_of(pod)):
+        return f"its node has refused it: {end.words or 'it does not say why'}"
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if others := [name for name in gates if name != GATE]:
         return f"it waits for {', '.join(others)} to take its scheduling gate away"

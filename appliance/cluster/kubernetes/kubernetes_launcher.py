@@ -349,8 +349,9 @@ class KubernetesLauncher:
 
     def _seen(self, job: JobId) -> Seen:
         pods, now = self._pods.group(job), self._clock.monotonic_seconds()
-        ending, before = map(uid_of, filter(is_being_deleted, pods.values())), self._ending.get(job)
-        since = self._ending[job] = {uid: (before or {}).get(uid, now) for uid in ending}
+        before = self._ending.get(job, {})
+        ending = [p for p in pods.values() if is_being_deleted(p) or gangs.is_refused(p)]
+        since = self._ending[job] = {uid: before.get(uid, now) for uid in map(uid_of, ending)}
         return Seen(
             pods=pods,
             now=self._clock.now(),

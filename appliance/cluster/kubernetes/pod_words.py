@@ -102,6 +102,11 @@ def end_of(pod: Resource) -> End | None:
     return None
 
 
+def has_begun(pod: Resource) -> bool:
+    """Whether the pod's own container has run, or runs."""
+    return any(True for kind in ("running", "terminated") for _ in _own_states(pod, kind))
+
+
 def unstarted(pod: Resource, *, seconds: float) -> End:
     """Return the end of a pod that its node has not started within some seconds."""
     waits = {state.get("reason") for state in _container_states(pod, "waiting")}

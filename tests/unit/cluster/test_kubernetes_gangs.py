@@ -60,6 +60,40 @@ def test_a_pod_that_ends_before_the_start_has_failed(record, options, code):
     assert end.exit_code != 0
 
 
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu"),
+        ("UnexpectedAdmissionError", "Pod was rejected: Allocate failed, device not healthy"),
+        ("NodeShutdown", "Pod was rejected as the node is shutting down."),
+        ("Evicted", "The node had condition: [DiskPressure]."),
+        ("NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed"),
+    ],
+)
+def test_a_pod_that_its_node_refuses_is_made_again(record, options, reason, message):
+    gang = gang_of(record)
+    name = f"{gang.job}-chief-1"
+    there = seen(gang, chief_1={"phase": "Failed", "reason": reason})
+    there.pods[name]["status"]["message"] = message
+    decision = gangs.decide(gang, there, options)
+    words = f"1 of 4 pods wait; {name}: its node has refused it: {reason}: {message}"
+    assert (decision.waits, decision.starts, decision.deletes) == (words, False, [])
+    assert decision.look_again_seconds == 5.0
+    after = replace(there, ending_seconds={f"u-{name}": 5.0})
+    assert gangs.decide(gang, after, options).deletes == [(name, f"u-{name}", False)]
+    late = NOW + dt.timedelta(seconds=options.placement_seconds + 1)
+    (end,) = gangs.decide(gang, replace(after, now=late), options).exits
+    assert (end.pod, end.cause) == (name, EndCause.UNPLACED)
+    assert message in end.reason
+
+
+def test_a_pod_that_its_node_refuses_after_the_start_has_ended(record, options):
+    gang = gang_of(record, started=True)
+    there = seen(gang, chief_1={"phase": "Failed", "reason": "OutOfcpu"})
+    (end,) = gangs.decide(gang, there, options).exits
+    assert end.pod == f"{gang.job}-chief-1"
+
+
 @pytest.fixture
 def gated(tmp_path, options):
     """A gang as it is on a server with gates: the second chief waits for the first of each role."""
