@@ -95,6 +95,8 @@ class NotifyOptions:
         allowed_networks: Where targets that users name may be, beside public addresses.
         retry_seconds: Time until the second attempt; doubled from attempt to attempt.
         max_attempts: A notice is given up after so many.
+        authority_file: Certificate authorities (PEM) of targets and of the mail server, beside the
+            public ones and those of this system; empty for none.
     """
 
     mail: MailServer | None = None
@@ -103,6 +105,7 @@ class NotifyOptions:
     allowed_networks: tuple[Network, ...] = ()
     retry_seconds: float = 5.0
     max_attempts: int = 9
+    authority_file: str = ""
 
     def __post_init__(self) -> None:
         if not self.retry_seconds > 0 or self.max_attempts < 1:
@@ -110,6 +113,26 @@ class NotifyOptions:
                 f"Notices cannot be tried {self.max_attempts} times, {self.retry_seconds} seconds "
                 "apart; both are above 0."
             )
+        if self.authority_file:
+            self.trust()  # so that a file that cannot be read is told at the start
+
+    def trust(self) -> ssl.SSLContext:
+        """Return what servers are known by: the public authorities, the system's and the site's.
+
+        Raises:
+            UserError: The file of the site's cannot be read.
+        """
+        context = httpx.create_ssl_context(trust_env=False)
+        context.load_default_certs()
+        try:
+            if self.authority_file:
+                context.load_verify_locations(cafile=self.authority_file)
+        except OSError as error:
+            raise UserError(
+                f"The authority_file {self.authority_file} of --notify cannot be read: {error}.",
+                hint="It holds certificates of authorities in PEM.",
+            ) from error
+        return context
 
 
 def read_notify_options(path: Path) -> NotifyOptions:
@@ -132,7 +155,7 @@ def read_notify_options(path: Path) -> NotifyOptions:
         raise UserError(
             f"The notification file {path} is not of the form that is documented.",
             hint="See docs/notifications.md: mail, targets, allowed_networks, pagerduty_url, "
-            "retry_seconds.",
+            "retry_seconds, max_attempts, authority_file.",
         ) from None
 
 
@@ -160,6 +183,7 @@ class Messengers:
             timeout=TIMEOUT_SECONDS,
             follow_redirects=False,
             trust_env=False,
+            verify=options.trust(),
             # One connection each: by their addresses alone two names of one server are one place.
             limits=httpx.Limits(max_keepalive_connections=0),
         )
@@ -238,7 +262,7 @@ class Messengers:
                 is_final=True,
             )
         try:
-            _hand_in(server, _letter(server.sender, target.address, notice))
+            _hand_in(server, _letter(server.sender, target.address, notice), self._options)
         except smtplib.SMTPRecipientsRefused as error:
             codes = [code for code, _ in error.recipients.values()]
             reason = f"the mail server refused the address with {codes[0]}"
@@ -252,10 +276,10 @@ class Messengers:
             ) from None
 
 
-def _hand_in(server: MailServer, letter: EmailMessage) -> None:
+def _hand_in(server: MailServer, letter: EmailMessage, options: NotifyOptions) -> None:
     with smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_SECONDS) as session:
         if server.has_tls:
-            session.starttls(context=ssl.create_default_context())
+            session.starttls(context=options.trust())
         if server.user:
             password = Path(server.password_file).read_text().strip()
             session.login(server.user, password)

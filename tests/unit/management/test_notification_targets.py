@@ -1,6 +1,8 @@
 """A target that a user names leads to a public address, looked up once, and tells users nothing."""
 
+import datetime as dt
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,10 +13,13 @@ import pytest
 
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.notifications import Channel, Notice, Target
+from appliance.core.errors import UserError
+from appliance.management.access.certificates import issue
 from appliance.management.background.notification_channels import (
     DeliveryError,
     Messengers,
     NotifyOptions,
+    read_notify_options,
 )
 from appliance.management.background.target_addresses import (
     NotAllowedError,
@@ -190,3 +195,43 @@ def test_slack_obeys_nothing_that_a_job_says(hook) -> None:
         "Execute job wsjob-a of ada has failed: &lt;!channel&gt; "
         "&lt;https://evil.example|log in&gt; \\x1b]0;x\\x07 \\u202e &amp;lt;\n"
     )
+
+
+@pytest.fixture
+def site(hook, tmp_path) -> str:
+    """Let the hook speak TLS with a certificate of the site's own authority; return its address."""
+    issued = issue(("localhost",), dt.datetime.now(dt.UTC))
+    for name in ("authority", "certificate", "key"):
+        (tmp_path / name).write_bytes(getattr(issued, name))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    hook.socket = context.wrap_socket(hook.socket, server_side=True)
+    return f"https://localhost:{hook.server_port}/200"
+
+
+@pytest.mark.parametrize("is_users", [False, True], ids=["the appliance's", "a job's"])
+@pytest.mark.parametrize("known_by", ["nobody", "authority_file", "the system"])
+def test_a_target_of_the_site_is_known_by_the_site_s_authority(
+    site, tmp_path, monkeypatch, known_by: str, is_users: bool
+) -> None:
+    targets = () if is_users else (Target(channel=Channel.SLACK, address=site),)
+    authority = str(tmp_path / "authority")
+    if known_by == "the system":
+        monkeypatch.setenv("SSL_CERT_FILE", authority)
+    file = authority if known_by == "authority_file" else ""
+    addresses = TargetAddresses(LOOPBACK)
+    if known_by == "nobody":
+        with pytest.raises(DeliveryError):
+            send(site, addresses, targets=targets)
+        return
+    send(site, addresses, targets=targets, authority_file=file)
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_an_authority_that_cannot_be_read_is_told_at_the_start(tmp_path, content) -> None:
+    file = tmp_path / "notify.yaml"
+    if content is not None:
+        (tmp_path / "ca.pem").write_text(content)
+    file.write_text(f"authority_file: {tmp_path}/ca.pem\n")
+    with pytest.raises(UserError, match=r"authority_file .*/ca.pem of --notify cannot be read"):
+        read_notify_options(file)
