@@ -1,9 +1,10 @@
 """The drill of `deploy/drill.sh`: install, train, drain and upgrade, uninstall, reinstall, train.
 
-helm, kubectl, the API server, management, the pods' programs and the client are real. Controllers
+Helm 4, kubectl, the API server, management, the pods' programs and the client are real. Controllers
 and kubelets are played: hooks run, the Deployment's management is a process of this machine, and a
 disruption budget is computed as Kubernetes does. Jobs have a namespace of their own; with one
-namespace for all, test_deployment_page.py does the same by the page's commands.
+namespace for all, and with Helm 3, test_deployment_page.py does the same by the page's commands.
+`WSC_DRILL_HELM=helm` has Helm 3 here, too.
 """
 
 import os
@@ -18,7 +19,7 @@ from tests.kubernetes.test_chart_certificates import JobRunner
 from tests.support.client import client_environment
 from tests.support.fake_nodes import NODE, ROOT, FakeNodes
 from tests.support.kube_appliance import KubeAppliance
-from tests.support.kube_server import TOOLS, new_namespace
+from tests.support.kube_server import TOOLS, find_tool, new_namespace
 from tests.support.played_controllers import PlayedControllers
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
@@ -85,10 +86,13 @@ def user(appliance, tmp_path):
 
 def test_the_drill_finds_everything_as_the_documents_say(appliance, user, kube, namespace, jobs):
     tmp_path = user.parent
+    (tmp_path / "bin").mkdir()
+    helm = find_tool(os.environ.get("WSC_DRILL_HELM", "helm4"))
+    (tmp_path / "bin" / "helm").symlink_to(helm)
     helm_home = {name: str(tmp_path / "helm") for name in ("HELM_CACHE_HOME", "HELM_DATA_HOME")}
     variables = {
         "KUBECONFIG": str(kube.kubeconfig),
-        "PATH": f"{TOOLS}:{os.environ['PATH']}",
+        "PATH": f"{tmp_path}/bin:{TOOLS}:{os.environ['PATH']}",
         "WSC_DRILL_USER": str(user),
         "WSC_DRILL_STEPS": "80",
         "WSC_DRILL_SHORT": "6",

@@ -1,5 +1,7 @@
 """Wsjobs that a limit keeps from being jobs for a while, and such as can never be jobs."""
 
+import json
+
 import pytest
 
 from appliance.cluster.kubernetes.api import ApiError
@@ -62,3 +64,46 @@ def test_a_wsjob_beyond_the_limit_of_its_user_waits_with_the_reason_until_one_en
             with pytest.raises(ApiError, match="valueFrom"):
                 admin.create(WSJOB, {"metadata": {"name": "no"}, "spec": spec_with(KEY=wrong)})
         assert not [each for each in harness.access.audit(AuditFilter()) if each.problem]
+
+
+REFUSED_VALUES = {
+    "a number": 1,
+    "a fraction": 1.5,
+    "a boolean": True,
+    "a list": ["a"],
+    "a reference": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    "more than 64 KiB": "x" * 65537,
+}
+
+
+@pytest.mark.parametrize("value", REFUSED_VALUES)
+def test_a_variable_that_is_no_text_is_refused_by_its_path(kube, admin, value):
+    driver = {**DRIVER["spec"]["driver"], "environment": {"A": REFUSED_VALUES[value], "B": "b"}}
+    body = {**DRIVER, "metadata": {"name": "odd"}, "spec": {**DRIVER["spec"], "driver": driver}}
+    with pytest.raises(ApiError, match=r"spec\.driver\.environment\.A: ") as refused:
+        admin.create(WSJOB, body)
+    assert refused.value.is_refusal
+    with pytest.raises(AssertionError, match=r"environment\.A"):
+        kube.kubectl("create", "-f", "-", namespace=admin.namespace, given=json.dumps(body))
+
+
+def test_a_variable_that_is_null_is_as_one_that_is_not_there(kube, admin):
+    driver = {**DRIVER["spec"]["driver"], "environment": {"A": None, "B": "b"}, "valueFrom": None}
+    body = {**DRIVER, "metadata": {"name": "odd"}, "spec": {**DRIVER["spec"], "driver": driver}}
+    kube.kubectl("create", "-f", "-", namespace=admin.namespace, given=json.dumps(body))
+    found = admin.find(WSJOB, "odd")["spec"]["driver"]
+    assert found["environment"] == {"B": "b"}
+    assert "valueFrom" not in found
+
+
+@pytest.mark.parametrize("field", ["spec", "spec.driver", "spec.user", "spec.driver.restart"])
+def test_kubectl_names_a_field_that_does_not_exist(kube, admin, field):
+    """The server alone drops it without a word, unless it is asked to be strict."""
+    body = json.loads(json.dumps({**DRIVER, "metadata": {"name": "odd"}}))
+    place = body
+    for part in field.split("."):
+        place = place.setdefault(part, {})
+    place["enviroment"] = {"A": "1"}
+    with pytest.raises(AssertionError, match=r"unknown field \S*enviroment"):
+        kube.kubectl("create", "-f", "-", namespace=admin.namespace, given=json.dumps(body))
+    assert admin.find(WSJOB, "odd") is None

@@ -23,6 +23,12 @@ REPLICA_SET = Kind(group="apps", version="v1", plural="replicasets", name="Repli
 STATEFUL_SET = Kind(group="apps", version="v1", plural="statefulsets", name="StatefulSet")
 _POLL_SECONDS = 1.0
 """Helm looks every two seconds; what is asked for more often only keeps the API server busy."""
+_SINCE = {name: "2026-01-01T00:00:00Z" for name in ("lastUpdateTime", "lastTransitionTime")}
+_AVAILABLE = [
+    {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", **_SINCE},
+    {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable", **_SINCE},
+]
+"""Conditions of a Deployment that is ready: Helm 4 waits for them, and Helm 3 for the numbers."""
 
 
 class PlayedControllers:
@@ -107,6 +113,7 @@ class PlayedControllers:
         counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
         status = dict.fromkeys(counts, count)
         status["observedGeneration"] = deployment["metadata"]["generation"]
+        status["conditions"] = _AVAILABLE
         if name_of(deployment) == self._name and not self._serves():
             return
         _say(self._admin, DEPLOYMENT, deployment, status)
