@@ -16,6 +16,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from appliance.api.services import ACCEPTED
+from appliance.api.strict_http import StrictConnection
 from appliance.wire.connections.accepted import Accepted
 from appliance.wire.connections.connection_shares import ConnectionShares
 from appliance.wire.connections.stalled_peers import StalledPeer
@@ -23,6 +24,7 @@ from appliance.wire.connections.stalled_peers import StalledPeer
 HEAD_SECONDS = 10.0
 """From the first moment of a connection, or from the first byte of a later request, to the end of
 the head."""
+_MAX_HEAD_BYTES = 1 << 16
 MAX_CONNECTIONS = 2048
 """Connections at a time, if so many files may be open; `ConnectionShares` says whose."""
 
@@ -49,6 +51,7 @@ class TimedHttp(H11Protocol):
         **options: Any,  # noqa: ANN401 - see above
     ) -> None:
         super().__init__(*arguments, **options)
+        self.conn = StrictConnection(h11.SERVER, _MAX_HEAD_BYTES)
         self._see, self._shares = see, shares
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -182,7 +182,41 @@ def _send_and_reset(target: Target, path: Path) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
+_AMBIGUOUS = (
+    ("two lengths", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n"),
+    ("two hosts", "Host: localhost\r\n"),
+    ("a line that goes on", "X-A: b\r\n Host: localhost\r\n"),
+    ("a bare line feed", "X-A: b\nX-C: d\r\n"),
+)
+
+
+def no_request_hides_in_another(target: Target) -> str:
+    """Sends what a proxy before us may read differently, and a request behind it."""
+    host = urlsplit(target.rest).netloc
+    behind = f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    for name, lines in (("", "Content-Length: 5\r\n"), *_AMBIGUOUS):
+        with target.connect() as connection:
+            connection.settimeout(_DEADLINE_SECONDS)
+            head = f"POST /api/v1/logout HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n"
+            connection.sendall(f"{head}0\r\n\r\n{behind}".encode())
+            answered = _received(connection).count(b"HTTP/1.1 ")
+        if answered > 1 and name:
+            return f"{name}: {answered} requests are answered"
+        if answered < 2 and not name:
+            return "nor is a plain request behind another: the attack is not made"
+    return ""
+
+
+def _received(connection: socket.socket) -> bytes:
+    received = b""
+    with contextlib.suppress(OSError):
+        while data := connection.recv(1 << 16):
+            received += data
+    return received
+
+
 WEB = (
+    no_request_hides_in_another,
     headers_make_nobody_root,
     headers_start_nothing,
     a_job_of_another_is_not_ended,

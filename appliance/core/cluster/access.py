@@ -9,11 +9,13 @@ of the user who opened it, whatever roles others have.
 """
 
 import datetime as dt
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
 from appliance.core.cluster.records import User
+from appliance.core.errors import UserError
 
 ADMIN_PRIORITIES = 100
 """Priority values below this one (bucket P0) are for administrators of the cluster."""
@@ -240,3 +242,16 @@ class TokenRecord:
     def is_valid_at(self, now: dt.datetime) -> bool:
         """Whether the token is neither revoked nor past its end."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+_ACCOUNT_NAME = re.compile(r"[A-Za-z0-9_.+@$\\-]{1,64}")
+"""Plain visible characters, as directory services have in names of users and computers."""
+
+
+def check_account_name(name: str) -> None:
+    """Raise `UserError` if an account may not have a name: it may look like another one."""
+    if not _ACCOUNT_NAME.fullmatch(name):
+        raise UserError(
+            f"{name!r} is no name of an account.",
+            hint="It has 1 to 64 letters of English, digits, and _ . - + @ $ \\.",
+        )

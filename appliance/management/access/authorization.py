@@ -270,7 +270,7 @@ class Access:
     def create_account(
         self, name: str, *, uid: int, gid: int, role: UserRole, sessions: Sequence[str] = ()
     ) -> Account:
-        """Make an account; raises `ConflictError` if the name or uid is taken."""
+        """Make an account; raises as the repository does."""
         account = self._repository.create_account(
             name, uid=uid, gid=gid, role=role, sessions=sessions
         )

@@ -6,7 +6,8 @@ the port as well, as soon as the coordinator has registered it, and does not lis
 sockets of one user share a port that all of them offer to share (`SO_REUSEPORT`, socket(7)), and
 gives connections to the one that listens; once that is gone, the caller is refused.
 
-With TLS nobody else has the coordinator's key, so nothing is kept.
+With TLS nobody else has the coordinator's key, so nothing is kept. Without it no coordinator may be
+on another machine.
 """
 
 import contextlib
@@ -16,11 +17,14 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from threading import Lock
 
-from appliance.core.addresses import split_address
+from appliance.core.addresses import is_loopback, split_address
 from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
+from appliance.core.errors import UserError
 from appliance.core.ids import JobId
+from appliance.wire.connection_owner import is_own_address
 from appliance.wire.connections.client_ports import share_port
+from appliance.wire.networks import address_of
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +49,26 @@ class HeldPorts:
         self._lock = Lock()
         self._held: dict[JobId, tuple[int, _Sockets]] = {}
         self._kept: dict[int, deque[tuple[float, _Sockets]]] = {}
+
+    def check_safe(self, address: str) -> None:
+        """Refuse an address of another machine at which clients would believe whoever listens.
+
+        No port is held there once a coordinator has died, and what clients send can be read on the
+        way, the job's authority first.
+
+        Args:
+            address: host:port that clients are to be sent to.
+
+        Raises:
+            UserError: That is so.
+        """
+        host, _ = split_address(address)
+        is_here = is_loopback(host) or (address_of(host) is not None and is_own_address(host))
+        if self._is_needed and not is_here:
+            raise UserError(
+                f"Clients would speak to {host} in plain text, and believe whoever listens there.",
+                hint="Start the appliance with --tls.",
+            )
 
     def recall(self, jobs: Iterable[JobRecord]) -> None:
         """Hold the ports of jobs that an earlier management has left."""

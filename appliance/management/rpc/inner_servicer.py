@@ -74,6 +74,7 @@ class PodPlaces:
         check_key(self._key_of, job, context)
         is_here = request.control_address.startswith("unix:")
         self._check_address(job, address)
+        self._ports.check_safe(address)
         if request.control_address and not is_here:
             self._check_address(job, request.control_address)
         if not is_here:

@@ -3,11 +3,11 @@
 import datetime as dt
 from collections.abc import Sequence
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.access import Account, TokenRecord, UserRole
+from appliance.core.cluster.access import Account, TokenRecord, UserRole, check_account_name
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.queries.audit_trail import AuditFilter, AuditRecord
 from appliance.storage.engine.database import Database
@@ -51,8 +51,10 @@ class AccessRepository:
         """Store a new account.
 
         Raises:
-            ConflictError: The name or the uid is taken.
+            ConflictError: The uid is taken, or the name, which no other is like but for capitals.
+            UserError: The name has characters that may look like others, or like nothing.
         """
+        check_account_name(name)
         row = UserRow(
             name=name,
             uid=uid,
@@ -63,7 +65,9 @@ class AccessRepository:
         )
         with self._database.transaction() as session:
             taken = session.scalar(
-                select(UserRow).where((UserRow.name == name) | (UserRow.uid == uid))
+                select(UserRow).where(
+                    (func.lower(UserRow.name) == name.lower()) | (UserRow.uid == uid)
+                )
             )
             if taken is not None:
                 raise ConflictError(f"User {taken.name} with uid {taken.uid} exists already.")

@@ -9,6 +9,7 @@ import pytest
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord, User
+from appliance.core.errors import UserError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.pods.held_ports import KEPT_SECONDS, NUM_KEPT, HeldPorts
 from appliance.wire.connections.client_ports import bind_for_clients
@@ -173,3 +174,15 @@ def test_a_port_that_is_not_shared_is_left(ports, caplog):
     with socket.create_server(("127.0.0.1", 0)) as own:
         ports.hold(replace(JOB, service_address=f"localhost:{own.getsockname()[1]}"))
     assert "is not held" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "[2001:db8::7]", "far.example"])
+def test_without_tls_no_client_is_sent_to_another_machine(host) -> None:
+    with pytest.raises(UserError, match="plain text"):
+        HeldPorts(FakeClock(), is_needed=True).check_safe(f"{host}:9000")
+    HeldPorts(FakeClock(), is_needed=False).check_safe(f"{host}:9000")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.2", "[::1]"])
+def test_without_tls_clients_are_sent_to_this_machine(host) -> None:
+    HeldPorts(FakeClock(), is_needed=True).check_safe(f"{host}:9000")

@@ -11,11 +11,13 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.run import PodReadings
 from appliance.core.errors import ClusterError, ForbiddenError, UserError
 from appliance.core.pods.pod_spec import JOB_KEY_METADATA
+from appliance.management.pods.held_ports import HeldPorts
 from appliance.management.rpc.client.lease_beats import Presence
 from appliance.management.rpc.driver_servicer import DriverControlServicer
 from appliance.management.rpc.inner_servicer import JobReports, PodPlaces
 from protos.wsc.v1 import drivers_pb2
 from protos.wsc.v1 import management_pb2 as pb
+from tests.support.clock import FakeClock
 
 REPORT = pb.JobReport(job="wsjob-a", phase="FAILED", message="over")
 
@@ -85,7 +87,7 @@ def test_a_session_is_taken_as_it_is_told_and_at_its_end_with_readings():
 def places(*hosts, key_of=None):
     """Where coordinators are that run at these hosts."""
     known = SimpleNamespace(coordinator_hosts=lambda _: frozenset(hosts))
-    return PodPlaces(Jobs(), None, None, known, key_of=key_of)
+    return PodPlaces(Jobs(), None, HeldPorts(FakeClock(), is_needed=False), known, key_of=key_of)
 
 
 class Jobs:
