@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from appliance.core.foreign_json import read_json
 from appliance.files.kept_files import find_unsealed, replace_file, sealed
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 
@@ -86,8 +87,12 @@ def keep_output_titles(work_dir: Path, titles: Mapping[str, str]) -> None:
 
 def find_output_titles(work_dir: Path) -> Mapping[str, str]:
     """Return the titles of all outputs of a job's programs, by name; none before one is loaded."""
-    titles: dict[str, str] = json.loads(_find(work_dir / _TITLES) or b"{}")
-    return titles
+    try:
+        titles = read_json(_find(work_dir / _TITLES) or b"{}")
+    except ValueError:  # a pod has written it, with the rights of the job's user
+        return {}
+    pairs = titles.items() if isinstance(titles, dict) else ()
+    return {name: title for name, title in pairs if isinstance(title, str)}
 
 
 def _keep_of_session(work_dir: Path, name: str, session: int, data: bytes) -> None:

@@ -6,13 +6,13 @@ last line that it printed. What a container printed is the user's, and may hold 
 last line is taken, without what looks like one.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from appliance.cluster.kubernetes.object_kinds import Resource, is_being_deleted
+from appliance.core.foreign_json import read_json
 from appliance.core.pods.end_cause import EndCause
 from appliance.observability.redaction import without_tokens
 
@@ -169,14 +169,15 @@ def _end_of_container(pod: Resource, ended: Mapping[str, Any]) -> tuple[EndCause
 def _said(line: str) -> str:
     """Return what a line of a container's output says: of a line of our log, the error in it."""
     try:
-        entry = json.loads(line)
+        entry = read_json(line)
     except ValueError:
         return line
-    if not isinstance(entry, dict) or "message" not in entry:
+    if not isinstance(entry, dict) or not isinstance(message := entry.get("message"), str):
         return line
-    *_, error = str(entry.get("traceback") or "").strip().splitlines() or [""]
+    traceback = entry.get("traceback")
+    *_, error = (traceback if isinstance(traceback, str) else "").strip().splitlines() or [""]
     kind, _, sentence = error.partition(": ")
-    return sentence if _IS_ERROR.fullmatch(kind) and sentence else str(entry["message"])
+    return sentence if _IS_ERROR.fullmatch(kind) and sentence else message
 
 
 def _memory_limit(pod: Resource) -> str:

@@ -62,7 +62,7 @@ def receive(connection: socket.socket, *, max_payload_bytes: int) -> Frame | Non
         return None
     try:
         header = json.loads(bytes(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FrameError(f"A message has no readable header: {error}.") from error
     if not isinstance(header, dict):
         raise FrameError("A message's header is no JSON object.")

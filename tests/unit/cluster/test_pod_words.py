@@ -112,6 +112,22 @@ def test_of_a_line_of_our_log_the_sentence_is_told_and_no_json(line, words):
     assert end_of(ended).words == words
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 4000,
+        '{"a":' * 4000,
+        '{"message": ' + "[" * 4000 + "]" * 4000 + "}",
+        '{"message": [["not a text"]]}',
+        '{"message": 9' + "9" * 5000 + "}",
+        '{"message": null, "traceback": 3}',
+    ],
+)
+def test_a_line_that_cannot_be_read_is_told_as_it_is(line):
+    ended = pod(phase="Failed", containerStatuses=terminated(1, message=f"before\n{line}\n"))
+    assert end_of(ended).words[:20] == line[:20]
+
+
 MESH = {"name": "istio-proxy", "state": {"running": {}}}
 
 
