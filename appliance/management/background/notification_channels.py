@@ -7,6 +7,7 @@ targets may have (`target_addresses`); those of the appliance's own file may be 
 
 import html
 import logging
+import re
 import smtplib
 import ssl
 from collections.abc import Callable
@@ -29,6 +30,8 @@ from appliance.wire.networks import Network
 from appliance.wire.requests.notifications import check_target
 
 TIMEOUT_SECONDS = 10.0
+_MENTION = re.compile(r"@(?=all\b|channel|everyone|here)|(?<!\w)@(?=\w)", re.IGNORECASE)
+_LINK = re.compile(r"\](?=\s*[(\[:])")
 _PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 _PAGERDUTY_SEVERITIES = {1: "critical", 2: "error", 3: "warning"}
 _OVERLOADED = (408, 425, 429)
@@ -202,8 +205,7 @@ class Messengers:
             case Channel.EMAIL:
                 self._mail(target, notice)
             case Channel.SLACK:
-                # A message may hold what Slack obeys: `<!channel>`, or a link under another text.
-                self._post_to(target, {"text": html.escape(notice.text, quote=False)})
+                self._post_to(target, {"text": _obeyed_by_no_chat(notice.text)})
             case Channel.WEBHOOK:
                 self._post_to(target, _whole(notice))
             case Channel.PAGERDUTY:
@@ -293,6 +295,16 @@ def _letter(sender: str, recipient: str, notice: Notice) -> EmailMessage:
     letter["X-Wafer-Job"] = notice.job
     letter.set_content(f"{notice.text}\n")
     return letter
+
+
+def _obeyed_by_no_chat(text: str) -> str:
+    """Return a text that calls nobody, and in which no link has another text than its own.
+
+    Slack obeys `<!channel>` and `<https://...|text>`; those like it obey `@channel`, `@everyone`
+    and `[text](https://...)`, which are cut by a space that is not seen.
+    """
+    cut = _MENTION.sub("@\u200b", html.escape(text, quote=False))
+    return _LINK.sub("]\u200b", cut)
 
 
 def _whole(notice: Notice) -> dict[str, Any]:

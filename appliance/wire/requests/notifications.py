@@ -1,6 +1,8 @@
 """Whom the client's job requests ask to be told."""
 
 from collections.abc import Iterable
+from email import headerregistry as mail
+from email.errors import HeaderParseError
 from urllib.parse import urlsplit
 
 from appliance.core.cluster.notifications import DEFAULT_THRESHOLD, Channel, Target
@@ -58,8 +60,7 @@ def check_target(target: Target) -> None:
         raise UserError(f"A notification target for {target.channel.value} is no address.")
     match target.channel:
         case Channel.EMAIL:
-            name, at, host = address.rpartition("@")
-            if not (name and at and host):
+            if not _is_one_mail_address(address):
                 raise UserError(f"{address!r} is no mail address.", hint="Write name@host.")
         case Channel.SLACK | Channel.WEBHOOK:
             if not _is_url(address):
@@ -69,6 +70,14 @@ def check_target(target: Target) -> None:
                 )
         case Channel.PAGERDUTY:
             pass  # a key, which PagerDuty alone can check
+
+
+def _is_one_mail_address(text: str) -> bool:
+    """Whether a text is one mail address and nothing beside it: no list, group, name or route."""
+    try:
+        return mail.Address(addr_spec=text).addr_spec == text
+    except (ValueError, IndexError, HeaderParseError):  # whatever its parser makes of it
+        return False
 
 
 def _is_url(address: str) -> bool:

@@ -185,15 +185,18 @@ def test_a_target_that_is_not_allowed_is_not_connected_to(hook) -> None:
     assert [asked for asked, _ in hook.asked] == ["/200"]
 
 
-def test_slack_obeys_nothing_that_a_job_says(hook) -> None:
+def test_no_chat_obeys_what_a_job_says(hook) -> None:
     message = "<!channel> <https://evil.example|log in> \x1b]0;x\x07 \u202e &lt;"
+    message += " @Channel (@here) a@everyone @ada x@y.z [log in](https://evil.example) ![][a]"
     target = Target(channel=Channel.SLACK, address=f"http://127.0.0.1:{hook.server_port}/200")
     messengers = Messengers(NotifyOptions(targets=(target,)))
     messengers.send(target, replace(NOTICE, message=message))
     messengers.close()
     assert hook.body["text"] == (
         "Execute job wsjob-a of ada has failed: &lt;!channel&gt; "
-        "&lt;https://evil.example|log in&gt; \\x1b]0;x\\x07 \\u202e &amp;lt;\n"
+        "&lt;https://evil.example|log in&gt; \\x1b]0;x\\x07 \\u202e &amp;lt; "
+        "@\u200bChannel (@\u200bhere) a@\u200beveryone @\u200bada x@y.z "
+        "[log in]\u200b(https://evil.example) ![]\u200b[a]\n"
     )
 
 

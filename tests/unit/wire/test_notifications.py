@@ -42,6 +42,23 @@ def test_what_can_never_be_reached_is_refused(kind, target):
         read_targets([wanted(kind, target)])
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("a@b.c,d@e.f", "a@b.c;d@e.f", "a:b@c.d;", "<a@b.c>", "a<b@c.d>", "a,b@c.d"),
+        *("@x.y,@z:a@b.c", "a@b.c(d)", "@", "a@", "@b.c", "a@@b.c", "a@b.c>", "a@b.c\\n"),
+    ],
+)
+def test_a_mail_goes_to_one_address_and_nothing_beside_it(target):
+    with pytest.raises(UserError, match="is no mail address"):
+        read_targets([wanted(MAIL, target)])
+
+
+@pytest.mark.parametrize("target", ["ada@example.com", "a.b+c@x-y.example", "o'neil@host"])
+def test_an_address_that_mail_knows_is_one(target):
+    assert [each.address for each in read_targets([wanted(MAIL, target)])] == [target]
+
+
 def test_a_refusal_does_not_repeat_a_secret():
     with pytest.raises(UserError) as caught:
         read_targets([wanted(SLACK, "hooks.example.com/secret")])
