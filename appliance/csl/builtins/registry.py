@@ -158,6 +158,10 @@ class Settings:
         self._fields = dict(zip(type_.field_names, fields_of(value), strict=True))
         self._all = tuple(self._fields)
 
+    def has(self, name: str) -> bool:
+        """Whether an option is given that was not taken yet."""
+        return name in self._fields
+
     def take(self, name: str) -> Value | None:
         """An option's value, if it is given."""
         return self._fields.pop(name, None)

@@ -300,8 +300,7 @@ class ExpressionParser(Cursor):
         start = self.token.start
         prefix = self.token.text
         packed = self.accept("packed")
-        if not packed:
-            self.accept("extern")  # the layout that every struct has
+        is_extern = not packed and self.accept("extern")  # the layout that every struct has
         kind = self.advance().text
         if kind not in ("struct", "union"):
             text = f"expected 'struct' or 'union' after '{prefix}'"
@@ -316,7 +315,7 @@ class ExpressionParser(Cursor):
             if not self.accept(","):
                 break
         self.expect("}")
-        return tree.StructType(start, self.previous_end(), kind, packed, fields)
+        return tree.StructType(start, self.previous_end(), kind, packed, fields, is_extern)
 
     def _enum(self) -> tree.Expression:
         start = self.expect("enum").start

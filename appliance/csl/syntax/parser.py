@@ -102,7 +102,7 @@ class _Parser(ExpressionParser):
         self.expect("(")
         parameters: list[tree.Parameter] = []
         while not self.sees(")"):
-            parameters.append(self._parameter())
+            parameters.append(self._parameter(len(parameters), may_lack_name=flags["extern"]))
             if not self.accept(","):
                 break
         self.expect(")")
@@ -111,14 +111,19 @@ class _Parser(ExpressionParser):
             text = f"'{name.text}' has no result type; write 'void' before the '{{'"
             raise self.error(text, name.start, self.previous_end())
         result = self.type()
+        attributes += self._attributes()
         body = None if self.accept(";") else self.block()
         return tree.Function(
             start, self.previous_end(), name.text, name.start, is_task, flags["inline"],
             flags["export"], flags["extern"], parameters, attributes, result, body,
         )  # fmt: skip
 
-    def _parameter(self) -> tree.Parameter:
+    def _parameter(self, at: int, *, may_lack_name: bool) -> tree.Parameter:
+        """A parameter; of an extern function it may be a type alone."""
         start = self.token.start
+        if may_lack_name and not (self.token.kind == TokenKind.NAME and self.peek().text == ":"):
+            alone = self.type()
+            return tree.Parameter(start, alone.end, f"argument {at}", alone, False)
         is_comptime = self.accept("comptime")
         name = self.expect_name("a parameter's name")
         self.expect(":")

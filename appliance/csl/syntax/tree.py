@@ -196,6 +196,7 @@ class StructType(Expression):
     kind: str
     packed: bool
     fields: list[FieldType]
+    is_extern: bool
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,9 @@ from tests.support.csl_coverage import (
     members,
     pairs,
     programs,
+    refused,
     routes,
+    services,
     syntax,
     traffic,
     types,
@@ -40,6 +42,8 @@ ROWS: tuple[Row, ...] = (
     *idioms.ROWS,
     *libraries.ROWS,
     *members.ROWS,
+    *refused.ROWS,
+    *services.ROWS,
 )
 
 __all__ = ["ROWS", "Row", "expected_of", "result_of"]

@@ -247,7 +247,7 @@ LIVE = (
         says="'@load_to_dsr_xdsr_sr': four dimensions in registers",
         top=FABRIC
         + "const four = @get_dsd(mem4d_dsd, .{ .tensor_access = |j, k|{2, 2} -> D[j + 2 * k] }); const y = @get_dsr(dsr_src1, 1);",
-        body="@load_to_dsr_xdsr_sr(y, @get_xdsr(0), .{ @get_sr(0), @get_sr(1), @get_sr(2) }, four); @mov32(e, y); out[1] = @as(i32, E[1]); out[2] = @as(i32, E[2]); @activate(done);",
+        body="@load_to_dsr_xdsr_sr(y, @get_xdsr(0), .{ @get_sr(0) }, four); @mov32(e, y); out[1] = @as(i32, E[1]); out[2] = @as(i32, E[2]); @activate(done);",
         out=(4, 3, 2),
         finishes=False,
     ),

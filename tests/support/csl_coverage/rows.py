@@ -44,6 +44,7 @@ class Row:
         top: Declarations.
         body: Statements of `main`, which set `out[0]` and so on.
         out: What they are then; the rest is 0.
+        prints: Lines that the program prints with <simprint>.
         finishes: Whether `main` is all; otherwise the program itself calls
             `sys.unblock_cmd_stream()`.
         without_out: Whether `out` is not exported.
@@ -58,6 +59,7 @@ class Row:
     top: str = ""
     body: str = ""
     out: tuple[int, ...] = ()
+    prints: tuple[str, ...] = ()
     finishes: bool = True
     without_out: bool = False
     architectures: tuple[str, ...] = BOTH
@@ -80,17 +82,17 @@ class Row:
         return {"layout.csl": LAYOUT, "pe.csl": f"{prelude}{self.top}\n{main}\n", **self.files}
 
 
-def result_of(row: Row, architecture: str) -> list[int]:
-    """Compile a row's program and run it; return `out`."""
+def result_of(row: Row, architecture: str) -> tuple[list[int], list[str]]:
+    """Compile a row's program and run it; return `out` and what it printed."""
     compilation = compile_files(row.texts(), architecture=architecture, memcpy=True, **row.options)
     assert compilation.program is not None, compilation.render()
     simulator = Simulator(compilation.program)
     simulator.submit(Launch("main"))
     raw = simulator.wait(simulator.submit(CopyOut("out", ONE, NUM_WORDS, 32)))
     assert raw is not None
-    return [int(word) for word in raw.ravel().view(np.int32)]
+    return [int(word) for word in raw.ravel().view(np.int32)], simulator.console()
 
 
-def expected_of(row: Row) -> list[int]:
-    """Return what `out` is to be."""
-    return [*row.out, *[0] * (NUM_WORDS - len(row.out))]
+def expected_of(row: Row) -> tuple[list[int], list[str]]:
+    """Return what `out` is to be, and what the program prints."""
+    return [*row.out, *[0] * (NUM_WORDS - len(row.out))], list(row.prints)

@@ -90,8 +90,8 @@ ROWS = (
         page=PAGE,
         says="a literal that they do not hold makes them meet in what is wanted",
         top=PEERS,
-        body="const y: i32 = if (c) 70000 else s; const z: f32 = if (!c) s else 0.5; out[0] = y; out[1] = @as(i32, z * 2.0);",
-        out=(70000, 1),
+        body="const y: i32 = if (c) 70000 else s; const z: i64 = if (!c) s else 5000000000; out[0] = y; out[1] = @as(i32, z / 1000000000);",
+        out=(70000, 5),
     ),
     Row(
         page=PAGE,

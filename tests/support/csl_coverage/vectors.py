@@ -158,8 +158,15 @@ ROWS = (
         page="builtins",
         says="other conversions need a DSD",
         top="var f: f32 = 0.0; var h: f16 = -4.0;",
-        body="$$@fh2s(&f, h);",
-        refused="'@fh2s' needs a DSD among its operands",
+        body="@fh2s($$&f, h);",
+        refused="the destination of '@fh2s' is a DSD, not a pointer",
+    ),
+    Row(
+        page="builtins",
+        says="a move needs a DSD",
+        top="var i: i16 = 0;",
+        body="$$@mov16(&i, 3);",
+        refused="'@mov16' needs a DSD among its operands",
     ),
     Row(
         page="builtins",

@@ -141,7 +141,7 @@ def _pair(scope: Scope, kind: Kind, depth: int) -> tuple[Expr, Expr]:
 
 
 def _arithmetic(scope: Scope, kind: Kind, depth: int) -> Expr:
-    ops = "+-*/%&|^" if kind.is_integer else "+-*/+-*/%"
+    ops = "+-*/%&|^" if kind.is_integer else "+-*/"
     op = scope.chance.choice(ops)
     left, right = _pair(scope, kind, depth)
     if op in "/%" and kind.is_integer:

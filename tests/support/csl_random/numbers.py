@@ -167,9 +167,6 @@ def binary(op: str, a: Number, b: Number, kind: Kind) -> Number:
 
 def float_binary(op: str, a: float, b: float, kind: Kind) -> float:
     """The same in floats: IEEE 754, rounded once."""
-    if op == "%":
-        is_none = math.isinf(a) or b == 0 or math.isnan(a) or math.isnan(b)
-        return math.nan if is_none else math.fmod(a, b)
     if op == "/" and b == 0 and not math.isnan(a):
         sign = math.copysign(1.0, a) * math.copysign(1.0, b)
         return math.nan if a == 0 else math.copysign(math.inf, sign)

@@ -12,7 +12,7 @@ def test_an_extern_variable_is_the_exported_one_and_an_extern_function_too() -> 
     code = """
 export var w: i32 = 12;
 extern var y: i32 linkname("w");
-extern const z: i32 linkname("w");
+extern var z: i32 linkname("w");
 export var list = [3]i32{ 1, 2, 3 };
 extern var same: [3]i32 linkname("list");
 export const seven: i16 = 7;
@@ -63,7 +63,18 @@ MAIN = "fn main() void { USE }\ncomptime { @export_symbol(main); }\n"
         ("export var a: i32 = 1; extern var $$x: i16 linkname(\"a\");", "x = 1;", "its export"),
         ("export fn a(n: i16) void {} extern fn $$f() linkname(\"a\") void;", "f();", "its export"),
         ("export const a: i16 = 1; extern var $$x: i16 linkname(\"a\");", "x = 1;", "a constant"),
-        ("export var a: i16 = 1; extern const x: i16 linkname(\"a\");", "$$x = 1;", "a constant"),
+        ("export const a: i16 = 1; extern const x: i16 linkname(\"a\");", "$$x = 1;", "a constant"),
+        ("export var a: i16 = 1; extern const $$x: i16 linkname(\"a\");", "var v = x;",
+         "write 'extern var'"),
+        ("export var a: i16 = 1; $$export var b: i16 linkname(\"a\") = 2;", "a = b;",
+         "exported already"),
+        ("const S = struct { a: i16 }; export var $$x: S = S{ .a = 1 };", "x.a = 1;",
+         "cannot be exported"),
+        ("export var $$x: direction = EAST;", "x = WEST;", "'direction' cannot be exported"),
+        ("export const $$x = 5;", "var v: i16 = x;", "'comptime_int' cannot be exported"),
+        ("const S = struct { a: i16 }; export fn $$f(s: S) i16 { return s.a; }", "",
+         "cannot be exported"),
+        ("extern fn $$f(direction) void;", "f(EAST);", "cannot be extern"),
         ("extern var x: i16 = $$1;", "x = 1;", "cannot have a value"),
         ("extern fn f() void $${}", "f();", "cannot have a body"),
         ("fn f() void;", "$$f();", "is only declared"),

@@ -102,7 +102,7 @@ def test_an_initial_value_and_a_known_one_are_the_same_bits() -> None:
     assert printed('@comptime_print(@has_field(P{ .a = 3, .b = 1 }, "b"));', TWO) == ["true"]
 
 
-TWO = "const P = packed struct { a: u8, b: i8 };\nconst U = packed union { a: u8, b: i16 };\n"
+TWO = "const P = packed struct { a: u8, b: i8 };\nconst U = packed union { a: u8, b: i8 };\n"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from tests.support.csl import check_error, check_right, printed
         "const a: i16 = 3; const b: i32 = a;",
         "const a: u16 = 3; const b: i16 = a;",
         "const a: f16 = 1.5; const b: f32 = a;",
-        "const a: u8 = 3; const b: f32 = a;",
         "var a: [3]u16; const p: *[3]u16 = &a; const q: [*]u16 = &a;",
         "var a: [2, 3]u16; const q: [*]u16 = &a;",
         "var a: u16; const p: *const u16 = &a;",

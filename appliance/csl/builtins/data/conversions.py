@@ -43,6 +43,9 @@ def _as(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     source = value.type
     if source is to:
         return value
+    if isinstance(source, t.EnumType) and isinstance(to, t.EnumType):
+        text = f"'@as' does not make a '{to}' of a '{source}'"
+        frame.fail(node, f"{text}; convert it to an integer first")
     plain = is_number(source) or source is t.BOOL or isinstance(source, t.EnumType)
     wanted = is_number(to) or to is t.BOOL or isinstance(to, t.EnumType)
     if not (plain and wanted):

@@ -28,10 +28,16 @@ _SWITCH_FIELDS = (*_POSITIONS, "current_switch_pos", "ring_mode", "pop_mode")
 _CONFIGURATION = ("routes", "switches", "filter", "teardown", "rx", "tx", *_SWITCH_FIELDS)
 _POP_MODES = ("no_pop", "always_pop", "pop_on_advance", "pop_on_advance_nop")
 _FILTER_OPTIONS = (
-    *("kind", "init_counter", "max_counter", "limit1", "limit2", "count_data", "count_control"),
+    *("init_counter", "max_counter", "limit1", "limit2", "count_data", "count_control"),
     *("filter_control", "min_idx", "max_idx"),
 )
-_FILTER_KINDS = ("counter", "sparse_counter", "range")
+_COUNTS = ("init_counter", "max_counter", "limit1", "count_data", "count_control", "fast_mode")
+_FILTER_KINDS: dict[str, tuple[str, ...]] = {
+    "counter": (*_COUNTS, "filter_control"),
+    "sparse_counter": (*_COUNTS, "limit2"),
+    "range": ("min_idx", "max_idx", "fast_mode"),
+}
+"""What the filters of a kind have beside `.kind`."""
 
 
 def check_color(value: Const, node: tree.Node, frame: Frame) -> int:
@@ -161,10 +167,15 @@ def _position(value: Const | None, node: tree.Node, frame: Frame) -> SwitchPosit
         tx, rx = value.value & _SIDE_BITS, (value.value >> _RX_SHIFT) & _SIDE_BITS
         return _changed(rx, tx, node, frame)
     settings = Settings(value, node, frame, "a switch position")
-    if settings.take_bool("invalid"):
+    invalid = settings.take_known("invalid")
+    if invalid is not None:
+        if invalid.value is not True:
+            frame.fail(node, "'.invalid' of a switch position is true; leave it out otherwise")
         return SwitchPosition(rx=0, tx=0, valid=False)
     rx_value, tx_value = settings.take_known("rx"), settings.take_known("tx")
     settings.finish(("rx", "tx", "invalid"))
+    if rx_value is not None and directions(rx_value, node, frame, "rx").bit_count() > 1:
+        frame.fail(node, "'.rx' of a switch position is one direction")
     rx = 0 if rx_value is None else directions(rx_value, node, frame, "rx") or NOWHERE
     tx = 0 if tx_value is None else directions(tx_value, node, frame, "tx") or NOWHERE
     return _changed(rx, tx, node, frame)
@@ -182,17 +193,23 @@ def _pop_mode(value: Const | None, node: tree.Node, frame: Frame) -> str:
     settings = Settings(value, node, frame, "'.pop_mode'")
     chosen = [name for name in _POP_MODES if settings.take_bool(name)]
     settings.finish(_POP_MODES)
-    if len(chosen) > 1:
-        frame.fail(node, f"'.pop_mode' is one of {', '.join(_POP_MODES)}, got {len(chosen)}")
-    return chosen[0] if chosen else "no_pop"
+    if len(chosen) != 1:
+        text = f"'.pop_mode' is one of {', '.join(_POP_MODES)}, got {len(chosen)} that are true"
+        frame.fail(node, text)
+    return chosen[0]
 
 
 def _filter(value: Const, node: tree.Node, frame: Frame) -> Filter:
     settings = Settings(value, node, frame, "'.filter'")
     kind_value = settings.take_known("kind")
-    kind = "counter" if kind_value is None else _filter_kind(kind_value, node, frame)
-    limit2 = settings.take_int("limit2")
+    if kind_value is None:
+        frame.fail(node, f"a filter needs '.kind', one of {', '.join(_FILTER_KINDS)}")
+    kind = _filter_kind(kind_value, node, frame)
+    for name in _FILTER_OPTIONS:
+        if settings.has(name) and name not in _FILTER_KINDS[kind]:
+            frame.fail(node, f"a filter of kind '{kind}' has no '.{name}'")
     settings.take_known("fast_mode")
+    limit2 = settings.take_int("limit2")
     found = Filter(
         kind=kind,
         init_counter=settings.take_int("init_counter") or 0,
@@ -205,7 +222,13 @@ def _filter(value: Const, node: tree.Node, frame: Frame) -> Filter:
         min_index=settings.take_int("min_idx") or 0,
         max_index=settings.take_int("max_idx") or 0,
     )
-    settings.finish(_FILTER_OPTIONS)
+    settings.finish(("kind", *_FILTER_KINDS[kind]))
+    numbers = (
+        *(found.init_counter, found.max_counter, found.limit1, found.limit2 or 0),
+        *(found.min_index, found.max_index),
+    )
+    if min(numbers) < 0:
+        frame.fail(node, f"the numbers of a filter are not negative, got {min(numbers)}")
     return found
 
 

@@ -43,6 +43,10 @@ def _get_handle(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> 
                 f"{what} {value.value} is outside {low} to {high}, the range of {arch}",
             )
         return Const(type_, value.value)
+    given = value.type.base if isinstance(value.type, t.EnumType) else value.type
+    if not isinstance(given, t.IntType) or given.low < 0 or given.high > t.U16.high:
+        text = f"a {what} that is not known needs a 'u16', got '{value.type}'"
+        frame.fail(node.arguments[0], text)
     if type_ in (t.INPUT_QUEUE, t.OUTPUT_QUEUE):
         frame.fail(node.arguments[0], f"the number of an {what} must be known at compile time")
     operand = operand_of(value, node, frame)

@@ -4,7 +4,6 @@ from appliance.csl.builtins.fabric.colors import check_color, handler_function
 from appliance.csl.builtins.fabric.reserved import check_free_queue
 from appliance.csl.builtins.registry import (
     Settings,
-    argument,
     builtin,
     known_argument,
     settings_argument,
@@ -29,11 +28,19 @@ def priority_of(settings: Settings, node: tree.Node, frame: Frame) -> str:
     value = settings.take_known("priority")
     if value is None:
         return "default"
-    for name in _PRIORITIES:
-        chosen = field_of(value, name)
-        if isinstance(chosen, Const) and chosen.value is True:
-            return name
-    frame.fail(node, f"'.priority' is one of {', '.join(_PRIORITIES)}")
+    return chosen_of(value, _PRIORITIES, node, frame, "'.priority'")
+
+
+def chosen_of(
+    value: Const, names: tuple[str, ...], node: tree.Node, frame: Frame, what: str
+) -> str:
+    """The one of several names that a struct says is true."""
+    fields = [(name, field_of(value, name)) for name in names]
+    chosen = [name for name, field in fields if isinstance(field, Const) and field.value is True]
+    if len(chosen) != 1:
+        text = f"{what} is one of {', '.join(names)}, got {len(chosen)} that are true"
+        frame.fail(node, text)
+    return chosen[0]
 
 
 @builtin("initialize_queue", 1, 2)
@@ -111,7 +118,14 @@ def _set_control_task_table(node: tree.BuiltinCall, frame: Frame, expected: Type
     world = tile_world(node, frame)
     if not world.session.is_wse3:
         frame.fail(node, "'@set_control_task_table' exists on wse3 only")
-    if node.arguments:
-        argument(node, 0, frame)
+    if world.has_control_table:
+        frame.fail(node, "'@set_control_task_table' is called twice")
+    settings = settings_argument(node, 0, frame, "'@set_control_task_table'")
+    instructions, stride = settings.take_int("instructions"), settings.take_int("stride")
+    settings.finish(("instructions", "stride"))
+    if instructions not in (None, 2, 4, 8):
+        frame.fail(settings.node, f"'.instructions' is 2, 4 or 8, got {instructions}")
+    if stride is not None and not 1 <= stride <= 7:
+        frame.fail(settings.node, f"'.stride' is 1 to 7, got {stride}")
     world.has_control_table = True
     return VOID

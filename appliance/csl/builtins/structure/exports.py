@@ -221,6 +221,8 @@ def _get_symbol_id(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
 
 @builtin("has_exported_tensors", 0)
 def _has_exported_tensors(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    if frame.builder is None and frame.caller is None:
+        frame.fail(node, "'@has_exported_tensors' is for code, not for comptime or layout blocks")
     declared = getattr(frame.world, "declared_exports", {})
     return boolean(any(isinstance(type_, t.PointerType) for type_, _ in declared.values()))
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from appliance.csl.builtins.fabric.queues import priority_of
+from appliance.csl.builtins.fabric.queues import chosen_of, priority_of
 from appliance.csl.builtins.fabric.reserved import note_queue
 from appliance.csl.builtins.registry import (
     Settings,
@@ -196,11 +196,7 @@ def _simd(settings: Settings, frame: Frame) -> str:
     value = settings.take_known("simd_mode")
     if value is None:
         return "default"
-    for name in _SIMD:
-        chosen = field_of(value, name)
-        if isinstance(chosen, Const) and chosen.value is True:
-            return name
-    frame.fail(settings.node, f"'.simd_mode' is one of {', '.join(_SIMD)}")
+    return chosen_of(value, _SIMD, settings.node, frame, "'.simd_mode'")
 
 
 def _queue(settings: Settings, name: str, type_: Type, frame: Frame) -> int | None:
@@ -292,6 +288,8 @@ def _fabric_out(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Val
     if color is not None and is_wse3:
         frame.deprecated(node, "'.fabric_color' of a fabout_dsd of wse3; its queue has the color")
     zero = settings.take_known("zero")
+    if _is_set(zero, "first_source") and _is_set(zero, "second_source"):
+        frame.fail(node, "'.zero' is of '.first_source' or of '.second_source', not of both")
     number = color.value if isinstance(color, Const) else None
     template = FabricOutDescriptor(
         queue=queue,

@@ -82,6 +82,11 @@ def _signatures(half: FloatType) -> dict[str, _Signature]:
 _SCALAR_ONLY = frozenset(("fnormh", "fnorms", "fscaleh", "fscales"))
 _ALSO_SCALAR = frozenset(("fh2xp16", "fs2xp16"))
 """What has a form with a pointer and a scalar beside those with DSDs."""
+_INTO_NUMBERS = frozenset((
+    "mov16", "mov32", "fmovh", "fmovs", "faddh", "faddhs", "fadds", "fmaxh", "fmaxs", "fmulh",
+    "fmuls", "fsubh", "fsubs", "fh2xp16", "fs2xp16",
+))  # fmt: skip
+"""What has a form with a pointer as its destination."""
 _COMMUTATIVE = ("add", "and", "or", "xor", "fadd", "fmul", "fmax")
 """How the names of operations begin whose sources may change places."""
 
@@ -175,12 +180,7 @@ def _check_shapes(values: list[Value], node: tree.BuiltinCall, frame: Frame) -> 
         _check_destination(destination, node, frame, pointer_only=True)
         return
     _check_destination(destination, node, frame, pointer_only=False)
-    stepping = [is_stepping(source.type) for source in sources]
-    needs_dsd = node.name not in _ALSO_SCALAR
-    if needs_dsd and not is_stepping(destination.type) and not any(stepping):
-        frame.fail(node, f"'@{node.name}' needs a DSD among its operands")
-    if node.name.startswith("fmac") and stepping[-1]:
-        frame.fail(node.arguments[-1], "the factor of a fused operation is a scalar")
+    _check_steps(destination, sources, node, frame)
     for at, value in enumerate(values):
         if value.type.name == "circbuf_dsd":
             frame.fail(node.arguments[at], "a circbuf_dsd is used through a DSR and an XDSR")
@@ -197,6 +197,20 @@ def _check_shapes(values: list[Value], node: tree.BuiltinCall, frame: Frame) -> 
         frame.fail(node.arguments[0], "a FIFO is not the destination of a fused operation")
 
 
+def _check_steps(
+    destination: Value, sources: list[Value], node: tree.BuiltinCall, frame: Frame
+) -> None:
+    """Something says how often an operation takes place: a DSD, of two sources one of them."""
+    stepping = [is_stepping(source.type) for source in sources]
+    needs_dsd = node.name not in _ALSO_SCALAR
+    if needs_dsd and not is_stepping(destination.type) and not any(stepping):
+        frame.fail(node, f"'@{node.name}' needs a DSD among its operands")
+    if len(sources) == 2 and not any(stepping):
+        frame.fail(node, f"'@{node.name}' needs a DSD among its sources")
+    if node.name.startswith("fmac") and stepping[-1]:
+        frame.fail(node.arguments[-1], "the factor of a fused operation is a scalar")
+
+
 def _check_destination(
     value: Value, node: tree.BuiltinCall, frame: Frame, *, pointer_only: bool
 ) -> None:
@@ -205,6 +219,8 @@ def _check_destination(
     if isinstance(type_, t.PointerType):
         if type_.const:
             frame.fail(where, f"the destination of '@{node.name}' is constant")
+        if not pointer_only and node.name not in _INTO_NUMBERS:
+            frame.fail(where, f"the destination of '@{node.name}' is a DSD, not a pointer")
         return
     if pointer_only or not is_stepping(type_):
         kinds = "a pointer" if pointer_only else "a DSD, a DSR, a FIFO or a pointer"
@@ -411,6 +427,9 @@ def _map_output(node: tree.BuiltinCall, at: int, result: Type, frame: Frame) -> 
     if is_poison(value):
         frame.silent()
     if isinstance(type_, t.PointerType):
+        if type_.const or type_.target is not result:
+            text = f"the destination of '@map' is a pointer '*{result}', not '{type_}'"
+            frame.fail(where, text)
         return Place(operand_of(value, where, frame))
     if isinstance(type_, t.DsrType):
         assert isinstance(value, Const)
@@ -428,6 +447,9 @@ def _dfilt(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value
     if source.type.name != "fabin_dsd":
         frame.fail(node.arguments[0], f"'@dfilt' needs a fabin_dsd, got '{source.type}'")
     settings = Settings(argument(node, 1, frame), node.arguments[1], frame, "'@dfilt'")
+    for name in ("on_control", "index"):
+        if settings.has(name):
+            frame.fail(node.arguments[1], f"'@dfilt' has no '.{name}'")
     configured = operation_settings(settings, frame)
     settings.finish(OPTIONS)
     if not configured.asynchronous:

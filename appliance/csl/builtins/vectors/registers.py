@@ -16,7 +16,13 @@ from appliance.csl.builtins.registry import (
 from appliance.csl.builtins.vectors.dsds import as_u16
 from appliance.csl.builtins.vectors.settings import OPTIONS, operation_settings
 from appliance.csl.program.code import Fifo, InitialDsrLoad
-from appliance.csl.program.operands import Constant, Dsr, DsrKind, FifoReference
+from appliance.csl.program.operands import (
+    Constant,
+    Dsr,
+    DsrKind,
+    FifoReference,
+    MemoryDescriptor,
+)
 from appliance.csl.program.operations import Intrinsic, LoadDsr, Target
 from appliance.csl.program.types import POINTER
 from appliance.csl.semantics.context.frames import Frame
@@ -31,6 +37,8 @@ from appliance.csl.syntax import tree
 
 MAX_DSR = 47
 """As many of each file as a PE of the fabric has."""
+FIFO_ALIGNMENT = 4
+"""In bytes; `<tile_config>` says it too."""
 _FIFO_OPTIONS = (
     *("activate_pop", "activate_push", "empty_action", "full_action", "priority", "simd_mode"),
     *("dest", "src", "xdsr"),
@@ -104,8 +112,10 @@ def _load(
         frame.fail(node.arguments[0], text)
     world.fifo_registers.loaded.setdefault(dsr.value, (frame, node))
     extra: dict[str, Dsr] = {}
-    for place, name in enumerate(more, 1):
-        register = known_argument(node, place, frame, f"an {name}")
+    registers = [
+        known_argument(node, place, frame, f"an {name}") for place, name in enumerate(more, 1)
+    ]
+    for place, (name, register) in enumerate(zip(more, registers, strict=True), 1):
         for item in _several(register) if name == "sr" else (register,):
             if item.type is not t.NAMED[name]:
                 frame.fail(node.arguments[place], f"expected type '{name}', got: '{item.type}'")
@@ -115,7 +125,10 @@ def _load(
         frame.fail(node.arguments[at], f"expected a DSD, got '{dsd.type}'")
     _check_kind(dsr, dsd, node.arguments[at], frame)
     _check_registers(dsd, node, node.arguments[at], more, frame)
+    if "sr" in more:
+        _check_strides(registers[-1], dsd, node.arguments[2], frame)
     settings = settings_argument(node, settings_at, frame, f"'@{node.name}'")
+    _check_options(dsd, settings, frame)
     save_address = settings.take_bool("save_address")
     single_step = settings.take_bool("single_step")
     configured = operation_settings(settings, frame)
@@ -137,12 +150,29 @@ def _load(
 
 
 def _several(register: Const) -> tuple[Const, ...]:
-    """One to three stride registers: one for each dimension beyond the first."""
-    type_ = register.type
-    if not isinstance(type_, t.StructType) or not type_.is_tuple or not type_.field_types:
+    """The stride registers of a tuple, or the one that stands for all."""
+    if not isinstance(register.type, t.StructType):
         return (register,)
     found: tuple[Const, ...] = register.value
     return found
+
+
+def _check_strides(register: Const, dsd: Value, node: tree.Node, frame: Frame) -> None:
+    """A tuple has a register for each stride that needs one: all but the first dimension's.
+
+    Nor needs that of the second one if the first goes from word to word.
+    """
+    if not isinstance(register.type, t.StructType):
+        return
+    needed = 3
+    descriptor = dsd.value if isinstance(dsd, Const) else None
+    if isinstance(descriptor, MemoryDescriptor):
+        many = len(descriptor.extents)
+        needed = max(many - 1 - (descriptor.strides[-1] == 1), 0)
+    if len(register.value) != needed:
+        plural = "" if needed == 1 else "s"
+        text = f"this mem4d_dsd needs {needed} stride register{plural}, got {len(register.value)}"
+        frame.fail(node, text)
 
 
 def _check_kind(dsr: Const, dsd: Value, node: tree.Node, frame: Frame) -> None:
@@ -160,9 +190,17 @@ def _check_registers(
     """Circular buffers need an XDSR; in 2.10 four dimensions need an XDSR and an SR."""
     if dsd.type.name == "circbuf_dsd" and not more:
         frame.fail(where, f"a circbuf_dsd needs an XDSR: '@load_to_dsr_xdsr', not '@{node.name}'")
+    if "xdsr" in more and dsd.type.name == "mem1d_dsd":
+        frame.fail(where, f"a mem1d_dsd needs '@load_to_dsr', not '@{node.name}'")
     is_new = frame.world.session.options.dialect == "2.10"
     if dsd.type.name == "mem4d_dsd" and "sr" not in more and is_new:
         frame.fail(where, f"a mem4d_dsd needs '@load_to_dsr_xdsr_sr', not '@{node.name}'")
+
+
+def _check_options(dsd: Value, settings: Settings, frame: Frame) -> None:
+    """Only memory has addresses."""
+    if dsd.type.name in ("fabin_dsd", "fabout_dsd") and settings.has("save_address"):
+        frame.fail(settings.node, f"'.save_address' is for a memory DSD, not a '{dsd.type}'")
 
 
 def _check_buffer(place: Place, pointer: Value, node: tree.Node, frame: Frame) -> None:
@@ -170,6 +208,11 @@ def _check_buffer(place: Place, pointer: Value, node: tree.Node, frame: Frame) -
     type_ = pointer.type
     if isinstance(type_, t.PointerType) and type_.const:
         frame.fail(node, f"the buffer of a FIFO is a variable, not a constant '{place.type}'")
+    variable = pointer.value.variable if isinstance(pointer, Const) else None
+    given = variable.given_alignment if variable is not None else None
+    if given is not None and given < FIFO_ALIGNMENT:
+        text = f"the buffer of a FIFO is aligned to {FIFO_ALIGNMENT} bytes at least, not to {given}"
+        frame.fail(node, text)
 
 
 @builtin("allocate_fifo", 1, 2)
@@ -187,7 +230,8 @@ def _allocate_fifo(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
         frame.fail(node.arguments[0], f"the buffer of a FIFO is an array, not '{type_}'")
     _check_buffer(place, pointer, node.arguments[0], frame)
     element_bytes = t.size_of(array.element)
-    if element_bytes not in (2, 4) or not isinstance(pointer, Const):
+    width = t.bit_width(array.element)
+    if width not in (16, 32) or not isinstance(pointer, Const):
         frame.fail(node.arguments[0], f"a FIFO has 16- or 32-bit elements, not '{array.element}'")
     settings = settings_argument(node, 1, frame, "'@allocate_fifo'")
     reference = FifoReference(len(world.fifos))

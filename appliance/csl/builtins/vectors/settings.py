@@ -56,6 +56,9 @@ def _on_control(value: Value | None, settings: Settings, frame: Frame) -> OnCont
     terminate = inner.take_bool("terminate")
     action, target = _completion(inner, frame)
     inner.finish(("terminate", "activate", "unblock"))
+    if terminate and action is not None:
+        text = f"'.on_control' is one of '.terminate' and '.{action}', which ends it too"
+        frame.fail(settings.node, text)
     return OnControl(terminate=terminate, action=action, target=target)
 
 

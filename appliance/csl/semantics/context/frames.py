@@ -87,6 +87,7 @@ class Frame:
             return self
         frame = Frame(self.module, what=self.what, caller=self.caller, call_node=self.call_node)
         frame.depth = self.depth
+        frame.nesting = self.nesting
         frame.locals = self.locals
         frame.undo = self.undo
         return frame

@@ -176,6 +176,9 @@ def store(place: Place, value: Value, node: tree.Node, frame: Frame) -> None:
 def _store_cell(cell: Cell, value: Value, node: tree.Node, frame: Frame) -> None:
     if not isinstance(value, Const):
         frame.fail(node, "a compile-time variable needs a value known at compile time")
+    if frame.nesting > cell.nesting:
+        text = "a compile-time variable does not change where a run-time condition or loop decides"
+        frame.fail(node, text)
     if value.type.machine is None:
         frame.spend_value(node, value.type)
     whole = cell.box[0]

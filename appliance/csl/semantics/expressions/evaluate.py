@@ -170,19 +170,11 @@ def _to_int(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value | No
     return None
 
 
-INTEGER_DIGITS = {"f32": 24, "f16": 11, "cb16": 10, "bf16": 8}
-"""Binary digits of the integers that a float format holds without loss."""
-
-
 def _to_float(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value | None:
     assert isinstance(to, t.FloatType)
     type_ = value.type
     if isinstance(type_, t.FloatType) and to is t.F32:
         return _widened(value, to, node, frame)
-    if isinstance(type_, t.IntType):
-        digits = type_.bits - type_.signed
-        if digits <= INTEGER_DIGITS[to.format]:
-            return _widened(value, to, node, frame)
     return None
 
 
@@ -210,6 +202,8 @@ def _to_pointer(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value 
     type_ = value.type
     if isinstance(to.target, t.FunctionType) and not to.many:
         inner = _to_function(value, to.target, node, frame)
+        if inner is not None and not to.const:
+            frame.fail(node, f"a pointer to a function is constant; write '*const {to.target}'")
         return None if inner is None else _retyped(inner, to)
     if not isinstance(type_, t.PointerType) or (type_.const and not to.const):
         return None

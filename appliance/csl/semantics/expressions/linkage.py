@@ -19,6 +19,30 @@ from appliance.csl.syntax import tree
 Declared = tree.Declaration | tree.Function
 
 
+def is_exportable(type_: Type) -> bool:
+    """Whether other programs could share a variable of a type: its layout is the machine's."""
+    if isinstance(type_, t.ArrayType):
+        return is_exportable(type_.element)
+    if isinstance(type_, t.PointerType):
+        target = type_.target
+        return isinstance(target, t.FunctionType) or target is t.ANYOPAQUE or is_exportable(target)
+    if isinstance(type_, t.StructType):
+        node = type_.identity[0] if isinstance(type_.identity, tuple) else None
+        return isinstance(node, tree.StructType) and node.is_extern
+    kinds = t.IntType | t.FloatType | t.EnumType | t.PackedType | t.HandleType
+    is_scalar = isinstance(type_, kinds) and type_ is not t.DIRECTION
+    return type_ is t.POISON or (type_.machine is not None and (is_scalar or type_ is t.BOOL))
+
+
+def check_exportable(module: Scope, node: Declared, types: tuple[Type | None, ...]) -> None:
+    """An `export` or `extern` declaration has types that other programs know."""
+    for type_ in types if node.is_exported or node.is_extern else ():
+        if type_ is not None and not is_exportable(type_):
+            word = "exported" if node.is_exported else "extern"
+            what = "numbers, bools, enums, colors, 'extern' structs, their arrays and pointers"
+            _fail(module, node, f"a value of '{type_}' cannot be {word}; {what} can")
+
+
 def symbol_name(module: Scope, node: Declared) -> str:
     """The name by which other files know a declaration: its `linkname`, or its own."""
     for attribute in node.attributes:
@@ -47,6 +71,8 @@ def extern_variable(module: Scope, node: tree.Declaration, type_: Type) -> Globa
 def _address(module: Scope, node: tree.Declaration, variable: GlobalVariable) -> int:
     owner, found = _exporter(module, node, variable.type)
     binding = owner.lookup(found.name, module.frame, node)
+    if variable.is_const and not isinstance(binding, Const) and not binding.is_const:
+        _fail(module, node, f"'{found.name}' is exported as a variable; write 'extern var'")
     if isinstance(binding, Const):
         if binding.type is t.POISON:
             module.frame.silent()

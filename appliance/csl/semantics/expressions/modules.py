@@ -4,7 +4,11 @@ from appliance.csl.diagnostics import CslError, Note, did_you_mean, other_name
 from appliance.csl.semantics.context.frames import Frame, FunctionValue, Scope, World
 from appliance.csl.semantics.context.session import Unit, guard
 from appliance.csl.semantics.expressions.evaluate import coerce, evaluate, type_of_node
-from appliance.csl.semantics.expressions.linkage import extern_variable, symbol_name
+from appliance.csl.semantics.expressions.linkage import (
+    check_exportable,
+    extern_variable,
+    symbol_name,
+)
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import Type
 from appliance.csl.semantics.values.values import DIRECTIONS, POISON, Const, is_poison, type_value
@@ -111,6 +115,10 @@ class Module(Scope):
             self.frame.check_release(
                 (node.name_start, node.name_start + len(node.name)), "inline fn"
             )
+        for attribute in node.attributes if node.is_inline else ():
+            if attribute.name == "linkname":
+                text = f"inline function '{node.name}' has no symbol, so no linkname"
+                self.frame.fail(attribute.value, text)
         if node.is_extern and node.body is not None:
             self.frame.fail(node.body, f"extern function '{node.name}' cannot have a body")
         parameters = tuple(
@@ -125,6 +133,8 @@ class Module(Scope):
             result = t.UNDEFINED
         else:
             result = type_of_node(node.result, self.frame)
+        results = () if result in (t.VOID, t.UNDEFINED) else (result,)
+        check_exportable(self, node, (*parameters, *results))
         type_ = t.function_type(parameters, result, is_task=node.is_task)
         return Const(type_, FunctionValue(self, node))
 
@@ -176,9 +186,11 @@ class Module(Scope):
                 self.frame.fail(node, f"'{node.name}' needs a type or a value")
         if node.is_extern:
             assert declared is not None or node.value is not None
+            check_exportable(self, node, (declared,))
             return extern_variable(self, node, declared or t.VOID)
         if node.kind == "const" and node.value is not None:
             value = self._constant(node, declared)
+            check_exportable(self, node, (value.type,))
             if value.type is t.FIFO:
                 self.world.name_fifo(value, self.qualified(node.name))
             return value
@@ -192,6 +204,7 @@ class Module(Scope):
         if t.is_comptime_only(type_) or type_ is t.VOID:
             text = f"variable of type '{type_}' must be comptime-known{t.remedy_of(type_)}"
             self.frame.fail(node, text)
+        check_exportable(self, node, (type_,))
         name = self.world.unique_name(self.qualified(node.name))
         variable = GlobalVariable(
             self.world.place, name, type_, is_const=False, position=self.frame.position(node)
@@ -209,5 +222,6 @@ class Module(Scope):
                 if value.value < 1 or value.value & (value.value - 1):
                     self.frame.fail(attribute.value, f"alignment {value.value} is no power of two")
                 variable.alignment = max(variable.alignment, value.value)
+                variable.given_alignment = value.value
             elif attribute.name == "linkname":
                 variable.linkname = symbol_name(self, node)

@@ -34,7 +34,7 @@ _NAMES = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "&": "and", "|": "or", "^": "xor",
     "<<": "shl", ">>": "shr", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
 }  # fmt: skip
-_BITWISE = frozenset(("&", "|", "^", "<<", ">>"))
+_OF_INTEGERS = frozenset(("&", "|", "^", "<<", ">>", "%"))
 _LOGICAL = frozenset(("and", "or"))
 _SHIFTS = frozenset(("<<", ">>"))
 _EQUALITY = frozenset(("==", "!="))
@@ -114,8 +114,9 @@ def _unary(node: tree.Unary, frame: Frame, expected: Type | None) -> Value:
     if node.op == "!":
         return _not(value, node, frame)
     if node.op == "~" and not isinstance(value.type, t.IntType):
-        if value.type is not t.COMPTIME_INT:
-            frame.fail(node, f"'~' does not apply to '{value.type}'")
+        is_literal = value.type is t.COMPTIME_INT
+        remedy = "; its width is not known: write ~@as(TYPE, ...)" if is_literal else ""
+        frame.fail(node, f"'~' does not apply to '{value.type}'{remedy}")
     elif not is_number(value.type):
         frame.fail(node, f"'{node.op}' does not apply to '{value.type}'")
     if isinstance(value, Const):
@@ -152,7 +153,17 @@ def _address(node: tree.Unary, frame: Frame) -> Value:
         return Const(t.pointer_type(place.type, const=True), value.value)  # type: ignore[union-attr] # functions are known
     if place.type is t.POISON:
         return POISON
+    if _is_part_of_literal(node.operand):
+        frame.fail(node, "only variables have addresses, not parts of a literal")
     return address_of(place, node, frame)
+
+
+def _is_part_of_literal(node: tree.Expression) -> bool:
+    """Whether an expression names an element or a field of `T{...}`."""
+    is_part = False
+    while isinstance(node, tree.Index | tree.Member):
+        node, is_part = node.operand, True
+    return is_part and isinstance(node, tree.Initializer)
 
 
 @handles(tree.Binary)
@@ -180,7 +191,7 @@ def binary_operation(op: str, left: Value, right: Value, node: tree.Node, frame:
     type_ = left.type
     if op in _COMPARISONS:
         return _compare(op, left, right, node, frame)
-    if not is_number(type_) or (op in _BITWISE and not is_integer(type_)):
+    if not is_number(type_) or (op in _OF_INTEGERS and not is_integer(type_)):
         frame.fail(_operator(node), f"'{op}' does not apply to '{type_}'")
     return _arithmetic(op, type_, left, right, node, frame)
 

@@ -14,6 +14,7 @@ from appliance.csl.semantics.values.values import (
     Value,
     fields_of,
 )
+from appliance.csl.semantics.values.variables import Pointer
 from appliance.csl.syntax import tree
 
 
@@ -23,6 +24,8 @@ def field_value(whole: Value, at: int, node: tree.Node, frame: Frame) -> Value:
     assert isinstance(type_, t.PackedType)
     field = type_.field_types[at]
     if isinstance(whole, Const):
+        if isinstance(field, t.PointerType):
+            return Const(field, Pointer(None, whole.value >> type_.shifts[at] & 0xFFFF))
         return Const(field, numbers.known_field(type_, at, whole.value))
     operand, machine = operand_of(whole, node, frame), _machine(type_)
     assert frame.builder is not None
@@ -45,7 +48,7 @@ def with_field(whole: Value, at: int, value: Value, node: tree.Node, frame: Fram
     width, shift = t.bit_width(type_.field_types[at]) or 0, type_.shifts[at]
     kept = ((1 << type_.bits) - 1) & ~(((1 << width) - 1) << shift)
     if isinstance(whole, Const) and isinstance(value, Const):
-        bits = numbers.bits_of(value.value, value.type)
+        bits = _known_bits(value)
         return Const(type_, whole.value & kept | bits << shift)
     needs_code(node, frame, "an assignment to a run-time variable")
     assert frame.builder is not None
@@ -56,12 +59,20 @@ def with_field(whole: Value, at: int, value: Value, node: tree.Node, frame: Fram
     return Runtime(type_, frame.builder.binary("or", machine, rest, field, position))
 
 
+def _known_bits(value: Const) -> int:
+    """The bits of a known number or pointer."""
+    raw = value.value
+    if isinstance(raw, Pointer):
+        return raw.address.address
+    return numbers.bits_of(raw, value.type)
+
+
 def _placed(
     value: Value, width: int, shift: int, machine: Scalar, node: tree.Node, frame: Frame
 ) -> Operand:
     """The bits of a field where they belong in the number of type `machine`."""
     if isinstance(value, Const):
-        return Constant(machine, numbers.bits_of(value.value, value.type) << shift)
+        return Constant(machine, _known_bits(value) << shift)
     builder, position = frame.builder, frame.position(node)
     assert builder is not None
     operand, bits = operand_of(value, node, frame), Scalar("uint", width)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from appliance.csl.semantics.expressions.evaluate import INTEGER_DIGITS
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import Type
 
@@ -17,10 +16,6 @@ def wider(a: Type, b: Type) -> Type | None:
                 return wide
         elif isinstance(narrow, t.FloatType) and wide is t.F32:
             return wide
-        elif isinstance(wide, t.FloatType) and isinstance(narrow, t.IntType):
-            digits = narrow.bits - narrow.signed
-            if digits <= INTEGER_DIGITS[wide.format]:
-                return wide
     return None
 
 

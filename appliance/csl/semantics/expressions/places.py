@@ -242,7 +242,7 @@ def _known_element(
     operand: Place, type_: t.ArrayType, flat: int, frame: Frame, node: tree.Node
 ) -> Place:
     if isinstance(operand, Cell):
-        return Cell(type_.element, operand.box, (*operand.path, flat))
+        return Cell(type_.element, operand.box, (*operand.path, flat), operand.nesting)
     if isinstance(operand, Fixed) and isinstance(operand.value, Const):
         return Fixed(element_value(type_.element, operand.value.value[flat]))
     memory = in_memory(operand, node, frame)

@@ -100,6 +100,7 @@ def _packed(
         if t.bit_width(type_) is None:
             allowed = "numbers of the machine, bool, enums and packed types"
             frame.fail(item, f"a packed {node.kind} has fields of {allowed}, not '{type_}'")
+    _check_widths(node, types, frame)
     source = frame.module.unit.source
     name = f"packed {node.kind} ({source.path}:{source.line_column(node.start)[0]})"
     made = t.packed_type(name, names, types, key, is_union=node.kind == "union")
@@ -107,6 +108,17 @@ def _packed(
         text = f"a packed {node.kind} of {made.bits} bits; it has 1 to {t.MAX_PACKED_BITS}"
         frame.fail(node, text)
     return _nominal(key, lambda: made, frame)
+
+
+def _check_widths(node: tree.StructType, types: list[Type], frame: Frame) -> None:
+    """The fields of a packed union have one width."""
+    if node.kind != "union":
+        return
+    widths = [t.bit_width(type_) for type_ in types]
+    for item, width in zip(node.fields, widths, strict=True):
+        if width != widths[0]:
+            text = f"the fields of a packed union have one width: '{item.name}' has {width} bits"
+            frame.fail(item, f"{text}, '{node.fields[0].name}' has {widths[0]}")
 
 
 def _nominal(key: object, make: Callable[[], Type], frame: Frame) -> Type:

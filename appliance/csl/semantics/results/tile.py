@@ -481,7 +481,11 @@ def run_comptime_blocks(module: Scope) -> None:
 def _export(module: Scope, name: str, variable: GlobalVariable) -> None:
     world = module.world
     assert isinstance(world, TileWorld)
-    world.symbols.append((variable.linkname or name, variable))
+    symbol = variable.linkname or name
+    if any(symbol == other for other, _ in world.symbols):
+        text = f"symbol '{symbol}' is exported already; give one of them another linkname"
+        module.frame.fail(module.unit.declarations[name], text)
+    world.symbols.append((symbol, variable))
 
 
 def _must_evaluate(item: tree.Declaration) -> bool:

@@ -223,4 +223,6 @@ def _check_all_members(
         if not missing:
             return
         frame.fail(node, f"'switch' has no prong for {', '.join(missing)}; add them or 'else'")
+    if isinstance(type_, t.IntType) and len(values) == 1 << type_.bits:
+        return
     frame.fail(node, f"'switch' on '{type_}' needs an 'else' prong")

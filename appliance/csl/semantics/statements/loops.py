@@ -10,6 +10,7 @@ from appliance.csl.semantics.expressions.access import load, stable
 from appliance.csl.semantics.expressions.evaluate import operand_of, where_known
 from appliance.csl.semantics.expressions.places import element_of, place_of
 from appliance.csl.semantics.statements.statements import (
+    check_label,
     condition_of,
     execute,
     executes,
@@ -34,6 +35,7 @@ def _while(node: tree.While, frame: Frame) -> Flow | None:
 
 
 def _while_unrolled(node: tree.While, frame: Frame) -> Flow | None:
+    check_label(node.label, node, frame)
     target = Exit(node.label, nesting=frame.nesting, is_loop=True)
     turns = 0
     while True:
@@ -111,7 +113,7 @@ def _while_blocks(node: tree.While, frame: Frame) -> None:
             return
     else:
         builder.branch(operand_of(condition, node, frame), body, done, position)
-    target = _loop_exit(node.label, frame)
+    target = _loop_exit(node, frame)
     builder.go_to(body)
     _body(node.body, target, frame)
     _close_turn(target, builder, node, frame)
@@ -123,8 +125,9 @@ def _while_blocks(node: tree.While, frame: Frame) -> None:
     _finish(target, done, builder, node, frame, endless=isinstance(condition, Const))
 
 
-def _loop_exit(label: str | None, frame: Frame) -> Exit:
-    return Exit(label, nesting=frame.nesting, is_loop=True, is_unrolled=False)
+def _loop_exit(node: tree.While | tree.For, frame: Frame) -> Exit:
+    check_label(node.label, node, frame)
+    return Exit(node.label, nesting=frame.nesting, is_loop=True, is_unrolled=False)
 
 
 def _body(body: tree.Statement, target: Exit, frame: Frame) -> None:
@@ -203,6 +206,7 @@ def _array_unrolled(node: tree.For, sequence: Place, frame: Frame) -> Flow | Non
 
 
 def _unrolled(node: tree.For, items, frame: Frame) -> Flow | None:  # type: ignore[no-untyped-def] # noqa: ANN001
+    check_label(node.label, node, frame)
     target = Exit(node.label, nesting=frame.nesting, is_loop=True)
     mark = len(frame.undo)
     for at, item in enumerate(items):
@@ -324,7 +328,7 @@ class _Counter:
         frame.declare(node.item.name, item)
         if node.index is not None and self.ordinal is not None:
             frame.declare(node.index.name, Runtime(t.U16, self.ordinal))
-        target = _loop_exit(node.label, frame)
+        target = _loop_exit(node, frame)
         try:
             _body(node.body, target, frame)
         finally:
@@ -392,7 +396,7 @@ def _array_blocks(node: tree.For, sequence: Place, frame: Frame) -> None:
     frame.declare(node.item.name, stable(item, node, frame))
     if node.index is not None:
         frame.declare(node.index.name, index)
-    target = _loop_exit(node.label, frame)
+    target = _loop_exit(node, frame)
     try:
         _body(node.body, target, frame)
     finally:

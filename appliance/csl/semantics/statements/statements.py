@@ -91,6 +91,7 @@ def _block(node: tree.Block, frame: Frame) -> Flow | None:
 def labelled_block(node: tree.Block, frame: Frame, expected: t.Type | None) -> Value:
     """A block that `break :label value` can leave; its value."""
     frame.check_release(node, "a label")
+    check_label(node.label, node, frame)
     target = Exit(node.label, nesting=frame.nesting, is_loop=False, type_=expected)
     frame.exits.append(target)
     try:
@@ -98,6 +99,12 @@ def labelled_block(node: tree.Block, frame: Frame, expected: t.Type | None) -> V
     finally:
         frame.exits.pop()
     return land(target, flow, node, frame)
+
+
+def check_label(label: str | None, node: tree.Node, frame: Frame) -> None:
+    """A label is not around itself."""
+    if label is not None and any(target.label == label for target in frame.exits):
+        frame.fail(node, f"redefinition of label '{label}'")
 
 
 def land(target: Exit, flow: Flow | None, node: tree.Node, frame: Frame) -> Value:
@@ -237,7 +244,8 @@ def _variable(node: tree.Declaration, value: Value, frame: Frame) -> None:
         assert isinstance(value, Const), "what is evaluated at compile time is known"
         frame.spend_value(node, value.type)
         raw = copied(value.type, value.value)
-        frame.declare(node.name, Cell(value.type, [Const(value.type, raw)]))
+        cell = Cell(value.type, [Const(value.type, raw)], nesting=frame.nesting)
+        frame.declare(node.name, cell)
         return
     if t.is_comptime_only(value.type) or value.type is t.VOID:
         text = f"variable of type '{value.type}' must be comptime-known{t.remedy_of(value.type)}"
@@ -254,7 +262,7 @@ def _uninitialised(node: tree.Declaration, type_: t.Type, frame: Frame) -> None:
     if frame.builder is None:
         frame.spend_value(node, type_)
         zero = zero_value(type_)
-        frame.declare(node.name, Cell(type_, [Const(type_, zero)]))
+        frame.declare(node.name, Cell(type_, [Const(type_, zero)], nesting=frame.nesting))
         return
     if t.is_comptime_only(type_) or type_ is t.VOID:
         text = f"variable of type '{type_}' must be comptime-known{t.remedy_of(type_)}"

@@ -123,6 +123,16 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
+def _of_literals(op: str, a: float, b: float) -> float:
+    """Of numbers without a format, which are never divided by zero nor become none."""
+    if op == "/" and b == 0:
+        raise ArithmeticProblemError("division by zero")
+    found = FLOAT_OPERATIONS[op](a, b)
+    if math.isnan(found):
+        raise ArithmeticProblemError(f"{a:g} {op} {b:g} is no number")
+    return found
+
+
 def arithmetic(op: str, type_: Type, a: Any, b: Any) -> Number:  # noqa: ANN401 - int or float
     """`a op b` in a numeric type; fixed integers wrap.
 
@@ -138,6 +148,8 @@ def arithmetic(op: str, type_: Type, a: Any, b: Any) -> Number:  # noqa: ANN401 
         return value
     if type_ is t.COMPTIME_INT:
         return INT_OPERATIONS[op](a, b)
+    if type_ is t.COMPTIME_FLOAT:
+        return _of_literals(op, a, b)
     try:
         return round_float(FLOAT_OPERATIONS[op](a, b), type_)
     except OverflowError:

@@ -14,14 +14,17 @@ class Cell:
     """A variable at compile time; `path` leads to an element or field of it.
 
     `declared` is the type of what it takes; `type` that of what it holds, which differs for
-    `comptime_struct`.
+    `comptime_struct`. `nesting` counts the run-time conditions around its declaration.
     """
 
-    __slots__ = ("box", "declared", "path", "type")
+    __slots__ = ("box", "declared", "nesting", "path", "type")
 
-    def __init__(self, type_: Type, box: list[Const], path: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, type_: Type, box: list[Const], path: tuple[int, ...] = (), nesting: int = 0
+    ) -> None:
         self.box = box
         self.path = path
+        self.nesting = nesting
         self.declared = type_
         self.type = self._own_type() if type_ is t.COMPTIME_STRUCT else type_
 
@@ -144,8 +147,8 @@ def part_of(operand: Place, at: int) -> Place:
     assert isinstance(type_, t.StructType)
     field_type = type_.field_types[at]
     match operand:
-        case Cell(box=box, path=path):
-            return Cell(field_type, box, (*path, at))
+        case Cell(box=box, path=path, nesting=nesting):
+            return Cell(field_type, box, (*path, at), nesting)
         case Fields(places=places):
             return places[at]
         case Memory():

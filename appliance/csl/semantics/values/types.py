@@ -345,6 +345,8 @@ def bit_width(type_: Type) -> int | None:
         return None if type_.machine is None else type_.bits
     if isinstance(type_, EnumType):
         return type_.base.bits
+    if isinstance(type_, PointerType):
+        return 16
     return 1 if type_ is BOOL else None
 
 

@@ -13,8 +13,8 @@ class GlobalVariable:
     """A variable in the memory of a PE; it gets its address when something first needs it."""
 
     __slots__ = (
-        "address", "alignment", "declaration", "initial", "is_const", "linkname", "module",
-        "name", "place", "position", "type",
+        "address", "alignment", "declaration", "given_alignment", "initial", "is_const",
+        "linkname", "module", "name", "place", "position", "type",
     )  # fmt: skip
 
     def __init__(
@@ -33,6 +33,7 @@ class GlobalVariable:
         self.position = position
         self.initial: Const | None = None
         self.alignment = t.align_of(type_)
+        self.given_alignment: int | None = None
         self.address: int | None = None
         self.linkname: str | None = None
 
