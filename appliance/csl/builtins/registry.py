@@ -191,11 +191,11 @@ class Settings:
         number: int = value.value
         return number
 
-    def take_bool(self, name: str, *, default: bool = False) -> bool:
-        """The value of a known option that is true or false."""
+    def take_bool(self, name: str) -> bool:
+        """The value of a known option that is true or false; false if it is not given."""
         value = self.take_known(name)
         if value is None:
-            return default
+            return False
         if value.type is not t.BOOL:
             self.frame.fail(
                 self.node, f"'.{name}' of {self.what} must be a bool, got '{value.type}'"

@@ -191,6 +191,18 @@ ROWS = (
     ),
     pair(
         "filters",
+        "a filter that is not told what it counts passes everything",
+        pe=TAKE_4,
+        main="",
+        sends="@mov32(fo, dd, .{ .async = true });",
+        out=(10, 20, 30, 40),
+        routes=ROUTES.replace(
+            ".tx = .{ RAMP } }",
+            ".tx = .{ RAMP } }, .filter = .{ .kind = .{ .counter = true }, .limit1 = 1, .max_counter = 0 }",
+        ),
+    ),
+    pair(
+        "filters",
         "a range filter passes the indices between its bounds",
         pe=TASK
         + "var n: u16 = 0; task got(v: u16, i: u16) void { out[n] = @as(i32, v) + 100 * @as(i32, i); n += 1; if (n == 2) sys.unblock_cmd_stream(); } comptime { @bind_data_task(got, did); }",

@@ -216,7 +216,7 @@ def _filter(value: Const, node: tree.Node, frame: Frame) -> Filter:
         max_counter=settings.take_int("max_counter") or 0,
         limit1=settings.take_int("limit1") or 0,
         limit2=limit2,
-        count_data=settings.take_bool("count_data", default=kind != "range"),
+        count_data=settings.take_bool("count_data"),
         count_control=settings.take_bool("count_control"),
         filter_control=settings.take_bool("filter_control"),
         min_index=settings.take_int("min_idx") or 0,
