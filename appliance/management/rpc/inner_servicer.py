@@ -5,7 +5,7 @@ import datetime as dt
 import math
 from typing import Protocol
 
-from appliance.core.addresses import is_same_host, split_address
+from appliance.core.addresses import is_loopback, is_same_host, split_address
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import EventRecord, PodRecord
@@ -118,7 +118,7 @@ class PodPlaces:
         hosts = self._pods.coordinator_hosts(job)
         if not hosts:
             raise ClusterError(f"It is not known yet where the coordinator of job {job} runs.")
-        if not any(is_same_host(host, each) for each in hosts):
+        if not any(_is_at(host, each) for each in hosts):
             raise ForbiddenError(
                 f"The coordinator of job {job} says that it listens at {host}, and it runs at "
                 f"{', '.join(sorted(hosts))}."
@@ -127,6 +127,11 @@ class PodPlaces:
     def _note_far(self, job: JobId, address: str) -> None:
         self._jobs.load(job)  # that it is known, before anything is written for it
         self._addresses.note(job, address)
+
+
+def _is_at(host: str, known: str) -> bool:
+    """Whether a host is a known one; clients are told no loopback address, but its name."""
+    return is_same_host(host, known) or (host == "localhost" and is_loopback(known))
 
 
 class JobReports:

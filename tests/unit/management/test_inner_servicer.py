@@ -149,10 +149,11 @@ def test_a_coordinator_cannot_say_that_it_listens_where_it_does_not_run(address)
         (("10.0.0.7", "fd00::7"), "10.0.0.7:9000"),
         (("10.0.0.7", "fd00::7"), "[FD00:0::7]:9000"),
         (("10.0.0.7", "Coordinators"), "coordinators:9000"),
+        (("127.0.0.3",), "localhost:9000"),
     ],
 )
 def test_a_coordinator_listens_where_it_runs_however_that_is_written(hosts, address):
-    assert register(places(*hosts), address) == address
+    assert register(places(*hosts), address, control=f"{hosts[0]}:9") == address
 
 
 def test_a_coordinator_comes_again_while_nobody_knows_where_it_runs():
