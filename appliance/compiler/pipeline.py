@@ -1,7 +1,8 @@
 """The compiler's one entry: program text and options in, `Plan` out.
 
-    import -> support -> normalise -> counts -> formats -> canonicalise -> batch sharding
-           -> partition -> updates -> plan -> sparse weights -> packed loads -> memory
+    import -> support -> normalise -> frozen norms -> counts -> formats -> canonicalise
+           -> batch sharding -> partition -> updates -> plan -> sparse weights -> packed loads
+           -> memory
 
 The graph is verified after every pass; a dump of each can be had for debugging.
 """
@@ -23,6 +24,7 @@ from appliance.compiler.passes.counts import (
     count_towards_zero,
     count_windows,
 )
+from appliance.compiler.passes.decompositions import freeze_norms
 from appliance.compiler.passes.formats import carry_formats, narrow_values
 from appliance.compiler.passes.normalise import normalise
 from appliance.compiler.passes.partition import partition
@@ -39,7 +41,7 @@ from appliance.core.plans.plan import Plan, Precision
 from appliance.core.plans.plan import verify as verify_plan
 from appliance.core.plans.sparse.marking import mark_sparse
 
-COMPILER_VERSION: Final = 10
+COMPILER_VERSION: Final = 11
 """Part of every plan's key; raised when the same text would give another plan."""
 
 _KEY_BYTES: Final = 8
@@ -170,6 +172,8 @@ def normal_form(graph: Graph, *, dump: Dump | None = None) -> Graph:
     check_results(graph)
     graph = normalise(graph)
     _checked("normalise", graph, dump)
+    graph = freeze_norms(graph)
+    _checked("frozen_norms", graph, dump)
     for count in _COUNTS:
         graph = count(graph)
     _checked("counts", graph, dump)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from appliance.compiler.passes.rewriting import Names, constant_node
+from appliance.core.errors import ProgramError
 from appliance.core.ir.attributes import flag, integers, number, text
-from appliance.core.ir.graph import Attribute, Node
+from appliance.core.ir.graph import Attribute, Graph, Node
 from appliance.core.ir.shapes import channel_dim
 from appliance.core.ir.tensors import DType, TensorType
 
@@ -199,6 +200,33 @@ def decompose_batch_norm_grad(
     return builder.nodes
 
 
+def decompose_frozen_batch_norm_grad(
+    node: Node, types: Sequence[TensorType], names: Names, mean: str, variance: str
+) -> list[Node]:
+    """Write the gradient of batch norm in evaluation: its statistics are constants.
+
+    Args:
+        node: A `FusedBatchNormGrad`.
+        types: Of its operands.
+        names: For new values.
+        mean: The running mean that the forward pass has used.
+        variance: The running variance.
+    """
+    builder = _builder(node, types, names)
+    channels = _Channels(builder, types[0].shape)
+    builder.types.update({mean: types[2], variance: types[2]})
+    dy, x = builder.wide(node.operands[0]), builder.wide(node.operands[1])
+    shifted = builder.emit("Add", builder.wide(variance), channels.vector(number(node, "epsilon")))
+    deviation = builder.emit("Rsqrt", shifted)
+    centred = builder.emit("Sub", x, channels.spread(builder.wide(mean)))
+    product = channels.total(builder.emit("Mul", dy, centred))
+    builder.finish(builder.emit("Mul", product, deviation), 1)
+    builder.finish(channels.total(dy), 2)
+    gain = builder.emit("Mul", deviation, builder.wide(node.operands[2]))
+    builder.finish(builder.emit("Mul", dy, channels.spread(gain)), 0)
+    return builder.nodes
+
+
 def decompose_l2_norm(node: Node, types: Sequence[TensorType], names: Names) -> list[Node]:
     """Write the norm as the root of a sum of squares."""
     builder = _builder(node, types, names)
@@ -296,3 +324,44 @@ def decompose_scatter(node: Node, types: Sequence[TensorType], names: Names) -> 
     scattered = builder.emit("ScatterNd", zeros, *node.operands[1:], dtype=dtype)
     builder.emit("Add", node.operands[0], scattered, name=node.results[0], dtype=dtype)
     return builder.nodes
+
+
+def freeze_norms(graph: Graph) -> Graph:
+    """Pass: write the gradients of batch norms in evaluation, as in fine-tuning, as simpler nodes.
+
+    Such a gradient needs the running statistics, and the client's operation has no operands for
+    them. They are those of the batch norm that normalised the same value in the forward pass.
+
+    Args:
+        graph: A graph in normal form.
+
+    Returns:
+        The graph; unchanged where there is no such gradient.
+
+    Raises:
+        ProgramError: It cannot be told which statistics one belongs to.
+    """
+    statistics: dict[tuple[str, str, float], set[tuple[str, str]]] = {}
+    types, names = graph.types(), Names(graph.types())
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.op == "FusedBatchNorm" and not flag(node, "is_training"):
+            x, scale, _, mean, variance = node.operands
+            key = (x, scale, number(node, "epsilon"))
+            statistics.setdefault(key, set()).add((mean, variance))
+        if node.op != "FusedBatchNormGrad" or flag(node, "is_training"):
+            nodes.append(node)
+            continue
+        _, x, scale = node.operands
+        found = statistics.get((x, scale, number(node, "epsilon")), set())
+        if len(found) != 1:
+            raise ProgramError(
+                f"The batch norm of {node.location} is trained with running statistics, and "
+                f"{len(found)} batch norms have normalised its operand: the program does not say "
+                "whose they are.",
+                hint="Give each of these batch norms a value of its own.",
+            )
+        ((mean, variance),) = found
+        operand_types = [types[name] for name in node.operands]
+        nodes += decompose_frozen_batch_norm_grad(node, operand_types, names, mean, variance)
+    return replace(graph, nodes=tuple(nodes))

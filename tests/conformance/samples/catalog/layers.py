@@ -85,6 +85,34 @@ def spread(make):
     return build
 
 
+class Frozen(nn.Module):
+    """Batch norms in evaluation whatever is trained around them, with statistics of their own."""
+
+    def __init__(self, make, times: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(spread(make)() for _ in range(times))
+        with torch.no_grad():
+            for norm in self.norms:
+                norm.running_mean.copy_(torch.randn_like(norm.running_mean) * 0.25)
+                norm.running_var.copy_(torch.rand_like(norm.running_var) + 0.5)
+
+    def train(self, mode: bool = True) -> Frozen:
+        """Leave the norms in evaluation."""
+        super().train(mode)
+        self.norms.eval()
+        return self
+
+    def forward(self, x):
+        for norm in self.norms:
+            x = norm(x)
+        return x
+
+
+def frozen(make, times: int = 1):
+    """Return a maker of batch norms, one after another, that are trained through in evaluation."""
+    return lambda: Frozen(make, times)
+
+
 NORMALISATION = {
     "batch_norm1d": layer(spread(lambda: nn.BatchNorm1d(3)), LINE),
     "batch_norm1d_vectors": layer(spread(lambda: nn.BatchNorm1d(8)), (8,)),
@@ -95,6 +123,15 @@ NORMALISATION = {
         spread(lambda: nn.BatchNorm2d(3, track_running_stats=False)), PLANE
     ),
     "batch_norm2d_eval": layer(spread(lambda: nn.BatchNorm2d(3)), PLANE, training=False),
+    "batch_norm1d_frozen": layer(frozen(lambda: nn.BatchNorm1d(3)), LINE),
+    "batch_norm1d_frozen_vectors": layer(frozen(lambda: nn.BatchNorm1d(8)), (8,)),
+    "batch_norm2d_frozen": layer(frozen(lambda: nn.BatchNorm2d(3, eps=2**-6)), PLANE),
+    "batch_norm2d_frozen_twice": layer(frozen(lambda: nn.BatchNorm2d(3), times=2), PLANE),
+    "batch_norm2d_frozen_no_affine": layer(frozen(lambda: nn.BatchNorm2d(3, affine=False)), PLANE),
+    "batch_norm2d_frozen_altogether": layer(
+        frozen(lambda: nn.BatchNorm2d(3).requires_grad_(False)), PLANE
+    ),
+    "batch_norm3d_frozen": layer(frozen(lambda: nn.BatchNorm3d(2)), SPACE),
     "group_norm": layer(spread(lambda: nn.GroupNorm(2, 4)), (4, 3, 3)),
     "group_norm_1d": layer(spread(lambda: nn.GroupNorm(2, 4)), (4, 5)),
     "group_norm_no_affine": layer(lambda: nn.GroupNorm(2, 4, affine=False), (4, 3, 3)),
