@@ -12,7 +12,7 @@ from appliance.core.addresses import host_and_port
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.queries.job_filter import JobFilter
-from appliance.management.changes.feed import Topic
+from appliance.management.changes.watch import Topic
 from appliance.management.foundation import Foundation, lay_foundation
 from appliance.management.front.client_config import write_client_config
 from appliance.management.kubernetes.kubernetes_side import Candidacy

@@ -8,8 +8,7 @@ from appliance.management.access.certificates import Certificates
 from appliance.management.access.single_sign_on import SingleSignOn
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.estimates import Estimates
-from appliance.management.changes.feed import ChangeFeed
-from appliance.management.changes.watch import JobWatch
+from appliance.management.changes.watch import ChangeFeed, JobWatch
 from appliance.management.cluster.collector import ApplianceCollector
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.cluster.session_service import SessionService

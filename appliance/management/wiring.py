@@ -32,8 +32,7 @@ from appliance.management.options.settings_by_group import DAY_SECONDS, PROCESSE
 from appliance.management.pod_side import PodSide
 from appliance.management.pods.pod_planner import PodPlanner
 from appliance.management.pods.pod_specs import PodEnvironment
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import Stops, Wake, Write
+from appliance.management.reconciler.mailbox import Mailbox, Stops, Wake, Write
 from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
 from appliance.management.reconciler.world import make_world
 from appliance.management.rpc.access_edge import Gate

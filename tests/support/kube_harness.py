@@ -11,8 +11,7 @@ from appliance.core.pods.pod_options import PodOptions
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.access.authorization import open_access
 from appliance.management.access.driver_tokens import open_driver_tokens
-from appliance.management.changes.feed import Topic
-from appliance.management.changes.watch import JobWatch
+from appliance.management.changes.watch import JobWatch, Topic
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.cluster.system_service import SystemService
@@ -24,8 +23,7 @@ from appliance.management.kubernetes.namespaced_jobs import NamespacedJobs
 from appliance.management.kubernetes.wscsystems import WscSystems
 from appliance.management.kubernetes.wsjobs import JobServices
 from appliance.management.pods.pod_planner import PlannedPods
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import Submitted, Wake
+from appliance.management.reconciler.mailbox import Mailbox, Submitted, Wake
 from appliance.management.reconciler.reconciler import Reconciler
 from appliance.management.reconciler.world import make_world
 from appliance.scheduler.policy import Policy

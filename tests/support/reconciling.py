@@ -21,8 +21,7 @@ from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueService
 from appliance.management.pods.coordinators import Coordinators
 from appliance.management.pods.pod_planner import PlannedPods
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import Submitted, Wake, Write
+from appliance.management.reconciler.mailbox import Mailbox, Submitted, Wake, Write
 from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
 from appliance.management.reconciler.world import make_world
 from appliance.scheduler.policy import Policy

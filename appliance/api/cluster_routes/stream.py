@@ -16,7 +16,7 @@ from appliance.api.problems import problems
 from appliance.api.services import Services
 from appliance.core.access_rules import rules
 from appliance.core.ids import JobId
-from appliance.management.changes.feed import ChangeFeed, Notice, Topic
+from appliance.management.changes.watch import ChangeFeed, Notice, Topic
 from appliance.observability.metrics import STREAM_FOLLOWERS
 
 router = entry_router("stream")

@@ -8,8 +8,15 @@ who have, whatever strangers do. Of what is free of their part a stranger may ha
 are shared in switches (Source: Choudhury and Hahne, Dynamic queue length thresholds for
 shared-memory packet switches, 1998, section II, doi:10.1109/90.664262): so one of them who takes
 all he can, even from several places, leaves some for the next.
+
+`ReadingPlaces` bounds the messages of one caller that are read at a time, so that none can fill
+management's memory. gRPC tells nobody how long a message is before all of it is in memory, and has
+one limit for all methods of a port. So a call waits there before it asks for its message; what is
+not asked for stays with its sender, by HTTP/2's flow control.
 """
 
+import asyncio
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
@@ -19,6 +26,9 @@ from typing import Self
 from appliance.core.access_rules.model import ALLOWANCES, Allowance, Cost
 from appliance.core.clock import Clock
 from appliance.core.errors import TooManyRequestsError
+
+NUM_PLACES = 32
+"""For the messages of one caller."""
 
 _MANY_CALLERS = 4096
 """So many callers are remembered before those that could start afresh are forgotten."""
@@ -171,3 +181,49 @@ def _check(use: _Use, cost: Cost, allowance: Allowance) -> None:
             hint=f"Try again in {seconds:.1f} seconds.",
             retry_seconds=seconds,
         )
+
+
+class ReadingPlaces:
+    """Places for messages that are being read, so many for each caller, in one event loop.
+
+    Args:
+        num_places: For one caller.
+    """
+
+    def __init__(self, num_places: int = NUM_PLACES) -> None:
+        self._num_places = num_places
+        self._num_taken: dict[str, int] = {}
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    def take(self, caller: str) -> bool:
+        """Take a place for a message of a caller, if there is one; it is given back at the end."""
+        taken = self._num_taken.get(caller, 0)
+        if taken >= self._num_places:
+            return False
+        self._num_taken[caller] = taken + 1
+        return True
+
+    async def wait(self, caller: str) -> None:
+        """Wait for a place, and take it."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault(caller, deque())
+        waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back(caller)
+            raise
+
+    def give_back(self, caller: str) -> None:
+        """Let the call that has waited longest have the place."""
+        waiting = self._waiting.get(caller, deque())
+        while waiting:
+            turn = waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._waiting.pop(caller, None)
+        self._num_taken[caller] -= 1
+        if not self._num_taken[caller]:
+            del self._num_taken[caller]

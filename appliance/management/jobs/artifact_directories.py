@@ -22,8 +22,7 @@ from appliance.core.cluster.records import EventRecord, JobRecord, NewJob
 from appliance.core.errors import ConflictError
 from appliance.core.ids import JobId
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import Happened, Write
+from appliance.management.reconciler.mailbox import Happened, Mailbox, Write
 from appliance.management.store.state import State
 from appliance.wire.requests.submissions import Submission
 

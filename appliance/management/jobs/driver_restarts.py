@@ -28,8 +28,7 @@ from appliance.core.ids import JobId
 from appliance.core.pods.end_cause import EndCause
 from appliance.core.queries.job_filter import JobFilter
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import Happened
+from appliance.management.reconciler.mailbox import Happened, Mailbox
 from appliance.management.store.state import State
 
 _RESTARTS = (RESTART_EVENT, PREEMPTED_EVENT, DISRUPTED_RESTART_EVENT)

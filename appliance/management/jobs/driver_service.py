@@ -14,7 +14,7 @@ from pathlib import Path
 
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.records import MAX_LABELS, JobRecord, NewJob, User
+from appliance.core.cluster.records import JobRecord, NewJob, User
 from appliance.core.dependencies import Dependency, Outcome, parse_conditions
 from appliance.core.errors import (
     ClusterError,
@@ -28,14 +28,12 @@ from appliance.core.ids import (
     ARRAY_PREFIX,
     INDEX_LABEL,
     JobId,
-    WorkflowId,
     new_array_id,
     new_job_id,
     new_workflow_id,
 )
 from appliance.core.queries.job_filter import JobFilter
 from appliance.core.queries.label_selector import equal_to
-from appliance.core.queries.run_line import inherited_labels
 from appliance.management.access.authorization import write_down
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.changes.watch import Awaited
@@ -43,11 +41,15 @@ from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import driver_requirements
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.jobs.program_check import ProgramCheck, check_program
-from appliance.management.reconciler.mailbox import Mailbox, wait_until_committed
-from appliance.management.reconciler.messages import Arrived, ArrivedTogether
+from appliance.management.reconciler.mailbox import (
+    Arrived,
+    ArrivedTogether,
+    Mailbox,
+    wait_until_committed,
+)
 from appliance.management.reconciler.scheduling.predecessors import follow
-from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
+from appliance.storage.engine.database import ask
 from appliance.wire.requests.submissions import check_job_labels
 
 logger = logging.getLogger(__name__)
@@ -309,42 +311,24 @@ class DriverService:
         logger.info("Driver submitted", extra={"job": new.id, "user": new.user.name})
         return record
 
-    def workflow_of(self, token: str) -> WorkflowId | None:
-        """Return the workflow that a caller's jobs belong to; None if it is no driver's script."""
-        driver = self._running(token)
-        return driver.workflow if driver else None
-
-    def session_of(self, token: str) -> str:
-        """Return the session of the driver that a caller is a script of; empty if it is none's."""
-        driver = self._running(token)
-        return driver.session if driver else ""
-
-    def labels_of(self, token: str, own: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the labels of a new job: with those of the driver that its caller is a script of.
+    def running(self, token: str) -> JobRecord | None:
+        """Return the driver whose script a caller is; None if it is no running driver's.
 
         Args:
-            token: What the caller proves itself with.
-            own: Labels that the job is submitted with.
+            token: What the caller proves itself with; may be empty.
         """
-        driver = self._running(token)
-        return own if driver is None else inherited_labels(driver.labels, own, most=MAX_LABELS)
+        driver = self._tokens.find(token) if token else None
+        record = self._state.jobs.find(driver) if driver else None
+        return record if record and not record.phase.is_terminal else None
 
-    def time_limit_of(self, token: str) -> float | None:
-        """Return the limit of each job of a caller's script; None if it has none."""
-        driver = self._running(token)
-        if driver is None:
-            return None
+    def time_limit_of(self, driver: JobRecord) -> float | None:
+        """Return the limit of each job of a driver's script; None if it has none."""
         return self._state.driver_specs.load(driver.id).time_limit_seconds or None
 
     def owner_of(self, token: str) -> User | None:
         """Return whose driver a token is of; None if it is no running driver's."""
-        driver = self._running(token)
+        driver = self.running(token)
         return driver.user if driver else None
-
-    def _running(self, token: str) -> JobRecord | None:
-        driver = self._tokens.find(token) if token else None
-        record = self._state.jobs.find(driver) if driver else None
-        return record if record and not record.phase.is_terminal else None
 
     def _check_user(self, user: User) -> None:
         if user.uid < 0:

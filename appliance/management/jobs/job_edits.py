@@ -15,8 +15,7 @@ from appliance.core.cluster.records import JobRecord, User
 from appliance.core.errors import ConflictError, StaleError
 from appliance.core.ids import JobId
 from appliance.management.jobs.job_service import JobService
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import Reprioritised
+from appliance.management.reconciler.mailbox import Mailbox, Reprioritised
 from appliance.management.store.state import State
 from appliance.wire.requests.submissions import check_label_changes, parse_priority
 

@@ -14,21 +14,20 @@ from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import JobId, PodName
 from appliance.core.pods.pod_spec import EXIT_FAILED
 from appliance.core.queries.job_filter import JobFilter, JobLine
-from appliance.management.changes.feed import Topic
-from appliance.management.changes.watch import Awaited, JobWatch
+from appliance.management.changes.watch import Awaited, JobWatch, Topic
 from appliance.management.jobs.run_sessions import RunSessions
 from appliance.management.jobs.submitted_requests import SubmittedRequests
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import (
+from appliance.management.reconciler.mailbox import (
     Happened,
+    Mailbox,
     Registered,
     Reprioritised,
     WantsCompile,
 )
-from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
 from appliance.scheduler.waiting.wait_reasons import Wait
+from appliance.storage.engine.database import ask
 from appliance.wire.requests.submissions import check_label_changes, parse_priority
 
 _Answer = TypeVar("_Answer")

@@ -20,7 +20,7 @@ from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import default_requirements
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.scheduling.scheduler_snapshots import account_user
+from appliance.management.reconciler.scheduling.dispatcher import account_user
 from appliance.management.store.state import State
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.queue import PendingJob

@@ -9,8 +9,7 @@ from appliance.core.cluster.run import PodReadings, RunProgress, RunSession
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId
 from appliance.files.profiles import find_profile, find_wafer_picture
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import Wake
+from appliance.management.reconciler.mailbox import Mailbox, Wake
 from appliance.management.store.state import State
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 

@@ -1,17 +1,36 @@
-"""Accepts new jobs and workflows."""
+"""Accepts new jobs and workflows, and recognises submissions that come again.
+
+The client's gRPC repeats a call up to four times, within half a minute, when its connection ends or
+the answer is UNAVAILABLE, UNKNOWN or RESOURCE_EXHAUSTED; the header `grpc-previous-rpc-attempts`
+marks the repeat. The earlier attempt may have been committed, by this management or by one that was
+killed before it could answer. So each job stores a digest of its request, and a repeat gets the
+existing job unless its client has shown since that it knows that job: a client that wants the same
+thing twice has looked at the first one.
+"""
 
 import asyncio
 import datetime as dt
+import hashlib
 import logging
+from collections import OrderedDict
+from collections.abc import Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from appliance.coordinator.compile.artifacts import parse_compile_dir
 from appliance.core.cluster.notifications import Target
-from appliance.core.cluster.records import DEFAULT_SESSION, EventRecord, JobRecord, NewJob
+from appliance.core.cluster.records import (
+    DEFAULT_SESSION,
+    MAX_LABELS,
+    EventRecord,
+    JobRecord,
+    NewJob,
+)
 from appliance.core.ids import JobId, WorkflowId, new_authority, new_job_id, new_workflow_id
+from appliance.core.queries.run_line import inherited_labels
 from appliance.management.access.authorization import write_down
 from appliance.management.changes.watch import Awaited
 from appliance.management.cluster.cluster_model import ClusterModel
@@ -19,18 +38,23 @@ from appliance.management.cluster.demands import requirements_of
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.jobs.artifact_directories import ArtifactDirectories
 from appliance.management.jobs.driver_service import DriverService
-from appliance.management.jobs.repeated_calls import RepeatedCalls, digest_of
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import Arrived, Holds, Releases
-from appliance.management.store.async_reads import ask
+from appliance.management.reconciler.mailbox import Arrived, Holds, Mailbox, Releases
 from appliance.management.store.state import State
 from appliance.management.store.versions import CLIENT_BUILDS, SERVED_RELEASES
 from appliance.observability import tracing
+from appliance.storage.engine.database import ask
 from appliance.storage.queue.job_requests import JobRequest
 from appliance.wire.caller import Caller
 from appliance.wire.requests.submissions import Submission, named_workflow
 
 logger = logging.getLogger(__name__)
+
+REPEAT_SECONDS = 120.0
+"""How old a job may be that a repeat is answered with. The client waits 2, 4, 8 and 10 seconds,
+each a fifth more or less, before its repeats; the attempts themselves may take a while too."""
+
+_MAX_KNOWN = 10_000
+"""Jobs remembered that their clients have asked about; more than are submitted in that time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +109,7 @@ class SubmissionService:
         self._directories = ArtifactDirectories(state, mailbox)
 
     def client_knows(self, job: JobId) -> None:
-        """Take note that the client of a job has heard of it; see `repeated_calls`."""
+        """Take note that the client of a job has heard of it; see the module."""
         self._repeats.client_knows(job)
 
     async def submit(self, submission: Submission, caller: Caller) -> JobRecord:
@@ -118,12 +142,15 @@ class SubmissionService:
         committed: Awaited,
     ) -> None:
         """Submit a job to the reconciler's next turn."""
-        session = self.session_of(submission.session, caller)
-        workflow = (
-            self._drivers.workflow_of(caller.token)
-            or WorkflowId(named_workflow(submission.workflow, caller.workflow))
-            or new_workflow_id()
-        )
+        driver = self._drivers.running(caller.token)
+        session = self.session_of(submission.session, caller, driver)
+        labels: Mapping[str, str] = submission.labels
+        if driver is not None:
+            workflow = driver.workflow
+            labels = inherited_labels(driver.labels, labels, most=MAX_LABELS)
+        else:
+            named = named_workflow(submission.workflow, caller.workflow)
+            workflow = WorkflowId(named) or new_workflow_id()
         new = NewJob(
             id=job,
             type=submission.type,
@@ -133,12 +160,12 @@ class SubmissionService:
             priority=submission.priority,
             num_systems=submission.num_systems,
             workers_per_system=submission.workers_per_system,
-            labels=self._drivers.labels_of(caller.token, submission.labels),
+            labels=labels,
             work_dir=f"{self._options.data_dir}/jobs/{job}",
             client_workdir=submission.client_workdir,
             service_authority=new_authority(job),
             requirements=requirements_of(
-                self._limited(submission, caller),
+                self._limited(submission, driver),
                 self._model.facts.description,
                 max_groups=self._max_groups(session) if submission.num_shards > 1 else None,
             ),
@@ -149,9 +176,9 @@ class SubmissionService:
         store = partial(copy_context().run, self._store, new, submission, caller, written_at)
         self._mailbox.post(Arrived(job=job, store=store, committed=committed))
 
-    def _limited(self, submission: Submission, caller: Caller) -> Submission:
+    def _limited(self, submission: Submission, driver: JobRecord | None) -> Submission:
         """Return a submission with the limit of its run, if that is shorter than its own."""
-        limit = self._drivers.time_limit_of(caller.token)
+        limit = None if driver is None else self._drivers.time_limit_of(driver)
         own = submission.limit_seconds
         if limit is None or (own is not None and own <= limit):
             return submission
@@ -197,10 +224,11 @@ class SubmissionService:
             seconds: Length of its lease; 0 for the appliance's own.
             reserve: Whether what its jobs get stays its own between jobs.
         """
-        workflow = self._drivers.workflow_of(caller.token) or new_workflow_id()
+        driver = self._drivers.running(caller.token)
+        workflow = driver.workflow if driver else new_workflow_id()
         self._state.workflows.ensure(
             workflow,
-            session=self.session_of("", caller),
+            session=self.session_of("", caller, driver),
             user=caller.user,
             reserves_resources=reserve,
         )
@@ -225,15 +253,15 @@ class SubmissionService:
         self._state.workflows.release(job.workflow)
         self._mailbox.post(Releases(workflow=job.workflow))
 
-    def session_of(self, wanted: str, caller: Caller) -> str:
-        """Return the session of a caller's job.
+    def session_of(self, wanted: str, caller: Caller, driver: JobRecord | None) -> str:
+        """Return the session of a caller's job; `driver` is that whose script the caller is.
 
         Clients name the default session where their configuration knows no other, so that one says
         nothing: the jobs of a driver's script are then in the driver's session.
         """
         named = wanted or caller.session
-        if named in ("", DEFAULT_SESSION):
-            named = self._drivers.session_of(caller.token) or named
+        if driver is not None and named in ("", DEFAULT_SESSION):
+            named = driver.session
         return self._sessions.session_for(named, caller.user.name)
 
     def compile_dir(self, relative: str) -> Path:
@@ -260,3 +288,46 @@ class SubmissionService:
             is_warning=True,
         )
         self._state.jobs.add_event(event)
+
+
+def digest_of(submission: Submission, caller: Caller) -> str:
+    """Return a digest that is equal for all attempts of one call, and differs for other calls."""
+    user = caller.user
+    who = (user.uid, user.gid, user.name, caller.token, caller.workflow, caller.session)
+    digest = hashlib.sha256(repr((submission.type.value, *who)).encode())
+    digest.update(submission.request)
+    return digest.hexdigest()
+
+
+class RepeatedCalls:
+    """Finds the jobs of submissions that come again.
+
+    Args:
+        state: Where jobs are kept.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._lock = Lock()
+        self._known: OrderedDict[JobId, None] = OrderedDict()
+
+    def client_knows(self, job: JobId) -> None:
+        """Take note that a client has asked about a job that there is: it has heard of it."""
+        with self._lock:
+            self._known[job] = None
+            if len(self._known) > _MAX_KNOWN:
+                self._known.popitem(last=False)
+
+    def find_first(self, digest: str, caller: Caller) -> JobRecord | None:
+        """Return the job that an earlier attempt of a call made; None if there is none.
+
+        Called within the batch that would store another one, so that it sees attempts that are yet
+        to be committed.
+        """
+        if not caller.num_previous_attempts:
+            return None
+        since = self._state.clock.now() - dt.timedelta(seconds=REPEAT_SECONDS)
+        with self._lock:
+            known = frozenset(self._known)
+        unclaimed = self._state.jobs.unclaimed(digest, since=since)
+        return next((job for job in unclaimed if job.id not in known), None)

@@ -12,14 +12,13 @@ from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import ConflictError
 from appliance.core.ids import JobId
-from appliance.management.changes.feed import Topic
+from appliance.management.changes.watch import Topic
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler import messages
-from appliance.management.reconciler.live_jobs import LiveJob
+from appliance.management.reconciler import mailbox
 from appliance.management.reconciler.scheduling.array_places import changed_places
 from appliance.management.reconciler.scheduling.predecessors import Following, follow
 from appliance.management.reconciler.transitions import apply, arrive, set_limit, stop_and_queue
-from appliance.management.reconciler.world import World, guarded, tell
+from appliance.management.reconciler.world import LiveJob, World, guarded, tell
 from appliance.observability import metrics
 from appliance.observability.logging import log_fields
 from appliance.scheduler.admission import Admit, Preempt, Reject
@@ -93,34 +92,34 @@ def _phase_of(world: World, job: JobId) -> Phase | None:
     return None if record is None else record.phase
 
 
-def take_request(world: World, request: messages.QueueRequest) -> None:
+def take_request(world: World, request: mailbox.QueueRequest) -> None:
     """Carry out a caller's request about the queue."""
     world.turn.needs_cycle = True
     match request:
-        case messages.Arrived() | messages.ArrivedTogether():
+        case mailbox.Arrived() | mailbox.ArrivedTogether():
             _take_in(world, request)
-        case messages.Submitted(record=record):
+        case mailbox.Submitted(record=record):
             arrive(world, record)
-        case messages.Reprioritised():
+        case mailbox.Reprioritised():
             _reprioritise(world, request)
-        case messages.WantsCompile():
+        case mailbox.WantsCompile():
             _queue_compile(world, request)
-        case messages.HeldBack() | messages.Requeued():
+        case mailbox.HeldBack() | mailbox.Requeued():
             _hold_or_requeue(world, request)
-        case messages.Holds(workflow=workflow):
+        case mailbox.Holds(workflow=workflow):
             world.reservations.hold(workflow, world.jobs.held())
-        case messages.Releases(workflow=workflow):
+        case mailbox.Releases(workflow=workflow):
             world.reservations.release(workflow)
-        case messages.Stops(reason=reason):
+        case mailbox.Stops(reason=reason):
             _stop(world, reason)
-        case messages.Wake():
+        case mailbox.Wake():
             pass
         case _:
             assert_never(request)
 
 
-def _take_in(world: World, request: messages.Arrived | messages.ArrivedTogether) -> None:
-    if isinstance(request, messages.ArrivedTogether):
+def _take_in(world: World, request: mailbox.Arrived | mailbox.ArrivedTogether) -> None:
+    if isinstance(request, mailbox.ArrivedTogether):
         records = [arrive(world, record) for record in request.store()]
         world.turn.answer(request.committed, records)
         return
@@ -130,7 +129,7 @@ def _take_in(world: World, request: messages.Arrived | messages.ArrivedTogether)
     world.turn.answer(request.committed, record)
 
 
-def _reprioritise(world: World, request: messages.Reprioritised) -> None:
+def _reprioritise(world: World, request: mailbox.Reprioritised) -> None:
     world.queue.reprioritise(request.job, request.priority)
     live, priority = world.jobs.find(request.job), request.priority
     if live is not None:
@@ -139,7 +138,7 @@ def _reprioritise(world: World, request: messages.Reprioritised) -> None:
         world.jobs.put(replace(live, record=record, grant=grant))
 
 
-def _queue_compile(world: World, request: messages.WantsCompile) -> None:
+def _queue_compile(world: World, request: mailbox.WantsCompile) -> None:
     live = world.jobs.find(request.job)
     if live is None or live.grant is None or live.run.is_ending:
         return
@@ -159,14 +158,14 @@ def _reserve_ahead(world: World, job: JobRecord, num_systems: int) -> None:
     tell(world, job.id, "SystemsReserved", message, is_warning=False)
 
 
-def _hold_or_requeue(world: World, request: messages.HeldBack | messages.Requeued) -> None:
-    if isinstance(request, messages.HeldBack):
+def _hold_or_requeue(world: World, request: mailbox.HeldBack | mailbox.Requeued) -> None:
+    if isinstance(request, mailbox.HeldBack):
         _hold_back(world, request)
     else:
         _requeue(world, request)
 
 
-def _hold_back(world: World, request: messages.HeldBack) -> None:
+def _hold_back(world: World, request: mailbox.HeldBack) -> None:
     job = request.job
     live = world.jobs.find(job)
     if live is None or not (request.stops or world.queue.has(job)):
@@ -185,7 +184,7 @@ def _hold_back(world: World, request: messages.HeldBack) -> None:
     world.turn.job_changed(job)
 
 
-def _requeue(world: World, request: messages.Requeued) -> None:
+def _requeue(world: World, request: mailbox.Requeued) -> None:
     live = world.jobs.find(request.job)
     if live is None or live.grant is None:
         what = "has ended" if live is None else "waits already"

@@ -10,12 +10,10 @@ from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId, PodName
 from appliance.core.pods.end_cause import EndCause
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.live_jobs import LiveJob, lost_pod
-from appliance.management.reconciler.reminders import Alarm
 from appliance.management.reconciler.resumption import resume
-from appliance.management.reconciler.scheduling.scheduler_snapshots import grant_of
+from appliance.management.reconciler.scheduling.dispatcher import grant_of
 from appliance.management.reconciler.transitions import apply, begin, launch, set_limit
-from appliance.management.reconciler.world import World, tell
+from appliance.management.reconciler.world import Alarm, LiveJob, World, lost_pod, tell
 
 logger = logging.getLogger(__name__)
 

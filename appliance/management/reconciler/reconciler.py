@@ -28,7 +28,7 @@ from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import StaleWriterError
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.admissions import run_cycle, take_request
-from appliance.management.reconciler.messages import (
+from appliance.management.reconciler.mailbox import (
     Happened,
     Message,
     PodsLaunched,

@@ -14,7 +14,7 @@ from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import PodName, Role, pod_name
 from appliance.core.pods.end_cause import EndCause
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.verdicts import Verdict
+from appliance.management.reconciler.world import state_of
 
 _STARTING = (Phase.SCHEDULED, Phase.INITIALIZING)
 
@@ -76,14 +76,3 @@ def resume(job: JobRecord, survivor: Survivor | None) -> Resumption:
         cause=EndCause.NODE_LOST,
     )
     return Resumption(state=state, pids={}, events=(lost, machine.Stopped()))
-
-
-def state_of(job: JobRecord) -> machine.JobState:
-    """Return where a job stands, as far as the job machine is concerned."""
-    return machine.JobState(
-        job=job.id,
-        type=job.type,
-        phase=job.phase,
-        verdict=Verdict.from_dict(job.verdict) if job.verdict else None,
-        is_finalized=job.type is JobType.COMPILE and bool(job.artifact_dir),
-    )

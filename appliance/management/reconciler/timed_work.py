@@ -9,9 +9,8 @@ from typing import assert_never
 
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.reminders import Alarm
 from appliance.management.reconciler.transitions import apply
-from appliance.management.reconciler.world import World, guarded
+from appliance.management.reconciler.world import Alarm, World, guarded
 from appliance.management.store.state import State
 from appliance.storage.queue.leases import Lease
 

@@ -13,10 +13,7 @@ from appliance.core.errors import WscError
 from appliance.core.ids import JobId, Role
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.live_jobs import LiveJob
-from appliance.management.reconciler.reminders import Alarm
-from appliance.management.reconciler.resumption import state_of
-from appliance.management.reconciler.world import World, tell
+from appliance.management.reconciler.world import Alarm, LiveJob, World, state_of, tell
 from appliance.observability import metrics
 
 logger = logging.getLogger(__name__)

@@ -3,6 +3,8 @@
 Whatever happens within a turn registers here what is to follow: *effects* (launch, stop, notify),
 answers to waiting callers, jobs that have changed. None of it happens unless the transaction is
 committed. An event that fails withdraws what it has registered, and the turn's other events stay.
+
+`Launching` has the effects that are orders to the launcher and to coordinators.
 """
 
 import logging
@@ -11,11 +13,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from appliance.cluster.launcher import Launcher
 from appliance.core.errors import ClusterError, StaleWriterError
 from appliance.core.ids import JobId
 from appliance.management.changes.watch import Answer, Awaited, JobWatch
-from appliance.management.reconciler import messages
+from appliance.management.pods.coordinators import Coordinators
+from appliance.management.pods.per_job_executor import PerJobExecutor
+from appliance.management.pods.pod_planner import PlannedPods
+from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler import mailbox
+from appliance.management.reconciler.mailbox import Happened, Mailbox, PodsLaunched
 from appliance.observability.logging import lines_together
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.write_failures import first_of, is_of_database, refusal_of
@@ -123,6 +132,81 @@ class Turn:
             self._present = outer
 
 
+class Launching:
+    """Launches, stops and forgets the pods of jobs, each job's orders in their order.
+
+    Args:
+        launcher: Where pods run.
+        coordinators: How a coordinator is told that its job ends.
+        mailbox: Told what came of a launch.
+        turn: Says when what led to an order is committed.
+    """
+
+    def __init__(
+        self, launcher: Launcher, coordinators: Coordinators, mailbox: Mailbox, turn: Turn
+    ) -> None:
+        self.launcher = launcher
+        self._coordinators = coordinators
+        self._mailbox = mailbox
+        self._turn = turn
+        self._executor = PerJobExecutor() if launcher.is_far else None
+
+    def launch(self, job: JobId, planned: PlannedPods) -> None:
+        """Launch the pods of a job that holds its grant."""
+        self._order(job, lambda: self._launch(job, planned))
+
+    def stop(self, job: JobId, is_meant: Callable[[], bool]) -> None:
+        """Stop the pods of a job, if that is still meant when it is done."""
+        self._order(job, lambda: self.launcher.stop(job) if is_meant() else None)
+
+    def forget(self, job: JobId) -> None:
+        """Have the launcher forget a run of a job that is over."""
+        self._order(job, lambda: self.launcher.forget(job))
+
+    def tell_coordinator(self, job: JobId, action: machine.TellCoordinator) -> None:
+        """Tell a job's coordinator that the job ends, and why."""
+        directory: Path = self.launcher.runtime_dir(job)
+        self._turn.after_commit(
+            lambda: self._coordinators.tell_end(
+                job,
+                directory,
+                reason=action.reason,
+                is_failure=action.is_failure,
+                pod=action.pod,
+                is_preemption=action.is_preemption,
+            )
+        )
+
+    def fail(self, job: JobId, error: Exception) -> None:
+        """Report that a job's pods cannot be launched."""
+        failed = machine.LaunchFailed(message=f"job could not be launched: {error}")
+        self._mailbox.post(Happened(job=job, event=failed))
+
+    def close(self, *, timeout_seconds: float) -> None:
+        """Drop orders that have not begun, as if management were killed; wait for the others."""
+        if self._executor is not None:
+            self._executor.close(timeout_seconds=timeout_seconds)
+
+    def _order(self, job: JobId, effect: Callable[[], None]) -> None:
+        """Ask something of the launcher once what led to it is committed.
+
+        A launcher on this machine answers at once and is asked here, without a change of threads.
+        """
+        executor = self._executor
+        if executor is None:
+            self._turn.after_commit(effect)
+        else:
+            self._turn.after_commit(lambda: executor.submit(job, effect))
+
+    def _launch(self, job: JobId, planned: PlannedPods) -> None:
+        try:
+            pids = dict(self.launcher.launch(planned.pods, planned.request))
+        except (ClusterError, OSError) as error:
+            self.fail(job, error)
+            return
+        self._mailbox.post(PodsLaunched(job=job, pids=pids))
+
+
 class DatabaseOutage:
     """Waits while the database accepts no writes, and rejects callers that wait for a commit.
 
@@ -139,7 +223,7 @@ class DatabaseOutage:
         self,
         database: Database,
         watch: JobWatch,
-        waiting: "queue.SimpleQueue[messages.Message]",
+        waiting: "queue.SimpleQueue[mailbox.Message]",
         is_closing: threading.Event,
     ) -> None:
         self._database = database
@@ -148,7 +232,7 @@ class DatabaseOutage:
         self._is_closing = is_closing
         self._refusal: ClusterError | None = None
 
-    def wait(self, error: Exception, taken: Sequence[messages.Message]) -> bool:
+    def wait(self, error: Exception, taken: Sequence[mailbox.Message]) -> bool:
         """Wait until the database takes writes again.
 
         Args:
@@ -176,10 +260,10 @@ class DatabaseOutage:
 
     def refuse_waiting(self) -> None:
         """Tell callers whose items wait that these will not be committed."""
-        self._refuse(messages.take_all(self._waiting))
+        self._refuse(mailbox.take_all(self._waiting))
 
-    def _refuse(self, taken: Sequence[messages.Message]) -> None:
-        awaited = [found for each in taken if (found := messages.awaited_of(each)) is not None]
+    def _refuse(self, taken: Sequence[mailbox.Message]) -> None:
+        awaited = [found for each in taken if (found := mailbox.awaited_of(each)) is not None]
         self._watch.deliver([], [Answer(each, error=self._refusal) for each in awaited])
 
 

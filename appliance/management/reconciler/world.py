@@ -1,30 +1,175 @@
-"""What the functions of the reconciler's thread share: its jobs, its turn, and whom it asks."""
+"""What the functions of the reconciler's thread share: its jobs, its turn, and whom it asks.
 
-from collections.abc import Callable
+A live job is a frozen value: each change puts another one in its place, and an event that fails
+puts the one from before back. Other threads see what is committed: the records of `JobRepository`.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from appliance.cluster.launcher import Launcher
+from appliance.core.changed_values import changed
 from appliance.core.clock import Clock
-from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, JobRecord
-from appliance.core.ids import JobId
+from appliance.core.ids import JobId, Role, WorkflowId, pod_name
+from appliance.core.pods.end_cause import EndCause
 from appliance.management.changes.watch import Awaited, JobWatch
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.pods.coordinators import Coordinators
 from appliance.management.pods.pod_planner import PlannedPods
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.launching import Launching
-from appliance.management.reconciler.live_jobs import LiveJobs
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.reminders import Reminders
 from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
 from appliance.management.reconciler.scheduling.reservations import Reservations
-from appliance.management.reconciler.turn import Turn
+from appliance.management.reconciler.scheduling.run_progress import ProgressBook
+from appliance.management.reconciler.turn import Launching, Turn
+from appliance.management.reconciler.verdicts import Verdict
 from appliance.management.store.state import State
 from appliance.scheduler.policy import Policy
+from appliance.scheduler.snapshot import Grant
 
 PlanPods = Callable[[JobRecord], PlannedPods]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveJob:
+    """A job that has not ended.
+
+    Attributes:
+        record: Its record, as the present turn leaves it; labels and the directory of artifacts,
+            which others change, as they were when it was taken in.
+        run: What the job machine decides by.
+        grant: What it holds; None while it waits.
+    """
+
+    record: JobRecord
+    run: machine.JobState
+    grant: Grant | None = None
+
+    @property
+    def id(self) -> JobId:
+        """The job's id."""
+        return self.record.id
+
+
+class LiveJobs:
+    """The table of the jobs that have not ended, and which of them hold a grant.
+
+    Args:
+        progress: How far running jobs are.
+    """
+
+    def __init__(self, progress: ProgressBook) -> None:
+        self._progress = progress
+        self._jobs: dict[JobId, LiveJob] = {}
+        self._holders: dict[JobId, Grant] = {}
+
+    def __contains__(self, job: JobId) -> bool:
+        return job in self._jobs
+
+    def __getitem__(self, job: JobId) -> LiveJob:
+        return self._jobs[job]
+
+    def find(self, job: JobId) -> LiveJob | None:
+        """Return a job; None if it has ended or never was."""
+        return self._jobs.get(job)
+
+    def put(self, live: LiveJob) -> LiveJob:
+        """Keep a job as it is now, in place of what it was; one that has a grant holds it."""
+        job = live.record.id
+        self._jobs[job] = live
+        if live.grant is not None:
+            self._holders[job] = live.grant
+        elif self._holders.pop(job, None) is not None:
+            self._progress.forget(job)
+        return live
+
+    def put_record(self, record: JobRecord) -> LiveJob:
+        """Keep another record of a job; what it holds and where it stands remain."""
+        live = self._jobs[record.id]
+        live = LiveJob(record=record, run=live.run, grant=live.grant)
+        self._jobs[record.id] = live
+        return live
+
+    def remove(self, job: JobId) -> None:
+        """Forget a job, and what it holds."""
+        self._jobs.pop(job, None)
+        self._holders.pop(job, None)
+        self._progress.forget(job)
+
+    def workflows(self) -> Iterator[WorkflowId]:
+        """Yield the workflow of each job."""
+        return (live.record.workflow for live in self._jobs.values())
+
+    def held(self) -> Iterator[Grant]:
+        """Yield what each job holds that holds something."""
+        return iter(self._holders.values())
+
+    def grants(self) -> Iterator[Grant]:
+        """Return what each job holds, as the scheduler sees it."""
+        return map(self._seen, self._holders.values())
+
+    def _seen(self, grant: Grant) -> Grant:
+        grant = self.with_progress(grant)
+        is_ending = self._jobs[grant.job].run.is_ending
+        return changed(grant, is_ending=True) if is_ending else grant
+
+    def with_progress(self, grant: Grant) -> Grant:
+        """Return what a job holds, with how far it is."""
+        progress, completed = self._progress.sessions(grant.job)
+        if progress is None and completed is None:
+            return grant
+        return changed(grant, progress=progress, completed=completed)
+
+
+class Alarm(StrEnum):
+    """Why a job is to be looked at again."""
+
+    GRACE = "grace"
+    LIMIT = "limit"
+
+
+_ALARMS = tuple(Alarm)
+
+
+class Reminders:
+    """When which job is to be looked at again; one alarm of each kind for a job."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, JobId, Alarm]] = []
+        self._due: dict[tuple[JobId, Alarm], int] = {}
+        self._numbers = itertools.count()
+
+    def set(self, job: JobId, alarm: Alarm, at_seconds: float) -> None:
+        """Look at a job at a time, in place of the time set before."""
+        number = next(self._numbers)
+        self._due[job, alarm] = number
+        heapq.heappush(self._heap, (at_seconds, number, job, alarm))
+
+    def clear(self, job: JobId, *alarms: Alarm) -> None:
+        """Forget a job's alarms of some kinds; of all kinds if none is named."""
+        for alarm in alarms or _ALARMS:
+            self._due.pop((job, alarm), None)
+
+    def next_seconds(self) -> float | None:
+        """Return when the next alarm is due; None if there is none."""
+        while self._heap and self._due.get(self._heap[0][2:]) != self._heap[0][1]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def take_due(self, now_seconds: float) -> list[tuple[JobId, Alarm]]:
+        """Return and forget the alarms that are due, in order."""
+        due = []
+        while (at := self.next_seconds()) is not None and at <= now_seconds:
+            _, _, job, alarm = heapq.heappop(self._heap)
+            del self._due[job, alarm]
+            due.append((job, alarm))
+        return due
 
 
 class JobListener(Protocol):
@@ -169,4 +314,27 @@ def make_world(
         watch=watch,
         listener=listener,
         requeues_disrupted=requeues_disrupted,
+    )
+
+
+def state_of(job: JobRecord) -> machine.JobState:
+    """Return where a job stands, as far as the job machine is concerned."""
+    return machine.JobState(
+        job=job.id,
+        type=job.type,
+        phase=job.phase,
+        verdict=Verdict.from_dict(job.verdict) if job.verdict else None,
+        is_finalized=job.type is JobType.COMPILE and bool(job.artifact_dir),
+    )
+
+
+def lost_pod(job: JobRecord, reason: str) -> machine.PodExited:
+    """Return the end of the pod that a job stands and falls with, as its launcher was lost."""
+    role = Role.DRIVER if job.type is JobType.DRIVER else Role.COORDINATOR
+    return machine.PodExited(
+        pod=pod_name(job.id, role, 0),
+        role=role,
+        exit_code=137,
+        reason=reason,
+        cause=EndCause.NODE_LOST,
     )

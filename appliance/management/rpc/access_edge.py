@@ -31,8 +31,8 @@ from appliance.management.access.authorization import (
     job_target,
 )
 from appliance.management.access.workflow_owners import WorkflowOwners
-from appliance.management.store.async_reads import InThread, ask
 from appliance.management.store.state import State
+from appliance.storage.engine.database import InThread, ask
 from appliance.wire.caller import Caller
 from appliance.wire.connections.accepted import Accepted
 from appliance.wire.requests.submissions import named_workflow, parse_priority, requested_priority

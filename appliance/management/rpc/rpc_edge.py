@@ -27,10 +27,10 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
+from appliance.management.access.allowances import ReadingPlaces
 from appliance.management.access.authorization import Change, act_as
 from appliance.management.rpc.access_edge import Entered, Gate, name_of
 from appliance.management.rpc.call_watch import StreamWatch, cut_if_untaken
-from appliance.management.rpc.concurrent_reads import ReadingPlaces
 from appliance.management.rpc.connections import Connections
 from appliance.management.store.database_errors import find_refusal
 from appliance.observability import metrics, tracing

@@ -1,15 +1,16 @@
 """The connection to the database, its transactions and its schema."""
 
+import asyncio
 import json
 import os
 import secrets
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -38,6 +39,11 @@ _CACHE_KIB = 8192
 
 _STATEMENTS = 512
 """Compiled statements that each connection to SQLite keeps: some twenty, of up to 17 sizes each."""
+
+_Answer = TypeVar("_Answer")
+
+# `Any`: whatever arguments the question takes.
+InThread = Callable[..., Coroutine[Any, Any, _Answer]]
 
 _LAST_BEFORE_RELEASES = "1184d145"
 """The last commit whose migrations begin with the first schema."""
@@ -356,6 +362,27 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+
+async def ask(
+    database: Database,
+    question: Callable[..., _Answer],
+    *arguments: object,
+    in_thread: InThread[_Answer] = asyncio.to_thread,
+) -> _Answer:
+    """Ask a question at once if it needs not wait for the database, else in a thread.
+
+    Args:
+        database: What the question may wait for.
+        question: A function that changes nothing before it waits, since it may be called twice.
+        arguments: Its arguments.
+        in_thread: Runs it in a thread.
+    """
+    try:
+        with database.without_waiting():
+            return question(*arguments)
+    except WouldWaitError:
+        return await in_thread(question, *arguments)
 
 
 def _create_engine(url: str) -> Engine:

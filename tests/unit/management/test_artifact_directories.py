@@ -12,8 +12,7 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.errors import ConflictError
 from appliance.core.ids import WorkflowId
 from appliance.management.jobs.artifact_directories import ArtifactDirectories
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import Happened
+from appliance.management.reconciler.mailbox import Happened, Mailbox
 from appliance.wire.requests.submissions import compile_submission, execute_submission
 from protos.appliance.common_config_pb2 import JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest

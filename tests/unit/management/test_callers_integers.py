@@ -19,7 +19,7 @@ from appliance.core.cluster.sessions import SessionSpec
 from appliance.core.errors import UserError
 from appliance.core.integers import MAX_ID, MAX_POSITION, find_integer
 from appliance.management.access.provider_logins import _id
-from appliance.management.changes.feed import ChangeFeed
+from appliance.management.changes.watch import ChangeFeed
 from appliance.management.jobs.queue_view import StartQuestion
 from appliance.wire.caller import caller
 from appliance.wire.requests.submissions import parse_priority, scheduler_hints

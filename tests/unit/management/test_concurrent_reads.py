@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from appliance.management.rpc.concurrent_reads import ReadingPlaces
+from appliance.management.access.allowances import ReadingPlaces
 
 
 def test_a_caller_waits_for_their_own_messages_alone():

@@ -124,9 +124,10 @@ def test_the_jobs_of_a_run_with_a_limit_have_it(tmp_path):
         )
         free = harness.drivers.submit_and_wait(run_of(ADA))
         tokens = DriverTokens(b"k")
-        assert harness.drivers.time_limit_of(tokens.mint(limited.id)) == 90.0
-        assert harness.drivers.time_limit_of(tokens.mint(free.id)) is None
-        assert harness.drivers.time_limit_of("no token") is None
+        drivers = harness.drivers
+        assert drivers.time_limit_of(drivers.running(tokens.mint(limited.id))) == 90.0
+        assert drivers.time_limit_of(drivers.running(tokens.mint(free.id))) is None
+        assert drivers.running("no token") is None
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.inf, math.nan])
@@ -362,6 +363,7 @@ def test_jobs_of_a_script_are_in_its_driver_s_session_unless_they_name_another(
         )
         token = DriverTokens(b"k").mint(driver.id)
         by_script = Caller(user=ADA, token=token, session=named)
-        assert submissions.session_of("", by_script) == expected
+        running = harness.drivers.running(token)
+        assert submissions.session_of("", by_script, running) == expected
         by_hand = Caller(user=ADA, session=named)
-        assert submissions.session_of("", by_hand) == (named or DEFAULT_SESSION)
+        assert submissions.session_of("", by_hand, None) == (named or DEFAULT_SESSION)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from appliance.management.changes.feed import ChangeFeed, Notice, Topic
+from appliance.management.changes.watch import ChangeFeed, Notice, Topic
 
 
 def jobs(feed: ChangeFeed, *names: str) -> None:

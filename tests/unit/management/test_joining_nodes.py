@@ -1,7 +1,7 @@
 """Jobs while nodes come and go: they wait and are told for what."""
 
 from appliance.management.cluster.cluster_model import ClusterModel
-from appliance.management.reconciler.scheduling.scheduler_snapshots import snapshot_of
+from appliance.management.reconciler.scheduling.dispatcher import snapshot_of
 from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
 from tests.support.management import make_model, opened_state

@@ -3,7 +3,7 @@
 from concurrent.futures import Future
 
 from appliance.core.cluster.jobs import Phase
-from appliance.management.reconciler.messages import Write
+from appliance.management.reconciler.mailbox import Write
 from appliance.management.store.state import State
 from tests.support.management import new_job
 from tests.support.reconciling import running_harness

@@ -14,7 +14,7 @@ from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JobId
 from appliance.management.jobs.queue_view import StartQuestion
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.messages import Happened
+from appliance.management.reconciler.mailbox import Happened
 from appliance.scheduler.waiting.wait_reasons import WaitReason
 from tests.support.management import new_job
 from tests.support.reconciling import running_harness

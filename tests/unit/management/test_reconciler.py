@@ -17,7 +17,7 @@ from appliance.core.errors import ClusterError, ConflictError, StaleWriterError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.messages import (
+from appliance.management.reconciler.mailbox import (
     Arrived,
     Happened,
     Holds,

@@ -8,7 +8,7 @@ import pytest
 
 from appliance.core.cluster.jobs import Phase
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.messages import Happened
+from appliance.management.reconciler.mailbox import Happened
 from appliance.observability.logging import configure_logging
 from tests.support.reconciling import running_harness
 from tests.unit.management.test_reconciler import run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.management.jobs.repeated_calls import REPEAT_SECONDS, RepeatedCalls, digest_of
+from appliance.management.jobs.submissions import REPEAT_SECONDS, RepeatedCalls, digest_of
 from appliance.wire.caller import caller
 from appliance.wire.requests.submissions import compile_submission, execute_submission
 from protos.appliance.common_config_pb2 import JobMode

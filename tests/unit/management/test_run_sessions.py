@@ -18,8 +18,7 @@ from appliance.core.ids import JobId, PodName
 from appliance.core.sparsity.masked_weights import MaskedWeights
 from appliance.files.profiles import keep_profile, keep_wafer_picture
 from appliance.management.jobs.run_sessions import RunSessions
-from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.messages import Wake
+from appliance.management.reconciler.mailbox import Mailbox, Wake
 from appliance.management.reconciler.scheduling.run_progress import ProgressBook
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from appliance.core.errors import TooSlowError
+from appliance.management.access.allowances import NUM_PLACES
 from appliance.management.rpc import rpc_edge
-from appliance.management.rpc.concurrent_reads import NUM_PLACES
 from appliance.management.rpc.rpc_edge import RpcEdge, _read_within, _Reader, _stream_of
 
 

@@ -19,7 +19,7 @@ from appliance.core.ids import JobId
 from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.cluster.system_service import SystemService
-from appliance.management.reconciler.scheduling.scheduler_snapshots import snapshot_of
+from appliance.management.reconciler.scheduling.dispatcher import snapshot_of
 from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.snapshot import Maintenance, SessionQuota
