@@ -171,7 +171,7 @@ def _make_services(
     jobs = _make_jobs(foundation, pods, addresses)
     inventory = Inventory(state, model, pods.nodes)
     exports = LogExports(
-        state, options.data_dir / "exports", clock, compile_root=options.compile_root
+        state, options.data_dir / "exports", clock, compile_cache=options.compile_cache
     )
     return Services(
         options=options,
@@ -251,7 +251,7 @@ def _make_jobs(foundation: Foundation, pods: PodSide, addresses: PublicAddresses
         foundation.state,
         foundation.mailbox,
         _dashboard_root(addresses),
-        compile_root=foundation.options.compile_root,
+        compile_cache=foundation.options.compile_cache,
         watch=foundation.watch,
         shared_address=addresses.one_port,
         namespace_of=pods.namespace_of,
@@ -268,6 +268,7 @@ def _submission_options(foundation: Foundation) -> SubmissionOptions:
         data_dir=options.data_dir,
         lease_seconds=options.queue.lease_seconds,
         notifies=foundation.notify.targets,
+        compile_cache=options.compile_cache,
     )
 
 
@@ -293,8 +294,8 @@ def _pod_environment(
         management_address=addresses.remote_inner_address or foundation.inner_address,
         is_remote=bool(addresses.remote_inner_address),
         has_pod_limits=is_on_kubernetes,
-        compile_root=options.compile_root,
-        machine_code=options.compile_root.parent / "machine-code",
+        compile_cache=options.compile_cache,
+        machine_code=options.compile_cache.root.parent / "machine-code",
         runs=options.runs,
         bind_host=INNER_HOST if tls else options.listen.bind_host,
         public_host=INNER_HOST if tls else options.listen.public_host,

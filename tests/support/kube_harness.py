@@ -4,6 +4,7 @@ import contextlib
 from pathlib import Path
 
 from appliance.cluster.kubernetes.options import OnDrain
+from appliance.coordinator.compile.artifacts import CompileCache
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType
 from appliance.core.ids import Role
@@ -65,7 +66,7 @@ class KubeHarness:
             state,
             self.mailbox,
             "http://dashboard",
-            compile_root=directory / "compile",
+            compile_cache=CompileCache(root=directory / "compile"),
             watch=self.watch,
         )
         self.edits = JobEdits(state, self.jobs, self.mailbox)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from appliance.cluster.launcher import Exits, JobStopped, Survivor
+from appliance.coordinator.compile.artifacts import CompileCache
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
 from appliance.core.pods.pod_spec import PodSpec
@@ -165,7 +166,11 @@ class Harness:
         self.launcher = launcher or IdleLauncher()
         self.mailbox, self.watch = Mailbox(), JobWatch()
         self.jobs = JobService(
-            state, self.mailbox, "", compile_root=Path("/nowhere"), watch=self.watch
+            state,
+            self.mailbox,
+            "",
+            compile_cache=CompileCache(root=Path("/nowhere")),
+            watch=self.watch,
         )
         self.world = make_world(
             mailbox=self.mailbox,

@@ -3,9 +3,10 @@
 An artifact is a directory that appears complete (written under another name, then renamed) and
 never changes, so readers need no lock and two writers of the same content cannot disturb each
 other. It holds the digests of its files: what a disk has lost or changed of one is found before
-anything is run by it, and the program is compiled again. All users share the cache, since the same
-program gives the same plan; but an artifact is a user's only once a job of theirs has brought its
-program, which leaves a mark of that user in it.
+anything is run by it, and the program is compiled again. Users share the cache on one machine,
+since the same program gives the same plan; but an artifact is a user's only once a job of theirs
+has brought its program, which leaves a mark of that user in it. On Kubernetes, where programs of
+users run in pods that may write the cache, each user has one of their own.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import logging
 import secrets
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.core.errors import NotFoundError, UserError
@@ -31,6 +33,34 @@ _MARK_OF_NOBODY = "user-none"
 KERNEL_TABLES = ".kernels"
 """Directory beside the artifacts for what was measured of kernels; clients cannot name it."""
 
+_USERS = ".users"
+"""Directory of the caches of single users."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileCache:
+    """The compile cache of an appliance.
+
+    Attributes:
+        root: Its directory.
+        is_split: Whether each user has a cache of their own in it.
+    """
+
+    root: Path
+    is_split: bool = False
+
+    def root_of(self, user: int) -> Path:
+        """Return the directory under which every compile directory of a user lies.
+
+        Args:
+            user: Id of the user; negative where nobody is named.
+        """
+        return self.root / _USERS / _mark_of(user) if self.is_split else self.root
+
+    def kernel_tables_of(self, user: int) -> Path:
+        """Return the directory of what jobs of a user have measured of kernels."""
+        return self.root_of(user) / KERNEL_TABLES
+
 
 class ArtifactStore:
     """The artifacts under one root directory, as one user sees them.
@@ -42,7 +72,7 @@ class ArtifactStore:
 
     def __init__(self, root: Path, user: int | None = None) -> None:
         self._root = root.resolve()
-        self._mark = _MARK_OF_NOBODY if user is None or user < 0 else f"user-{user}"
+        self._mark = _mark_of(user)
 
     def directory(self, compile_dir: str, key: str = "") -> Beneath:
         """Return the directory of an artifact, which need not exist.
@@ -150,11 +180,15 @@ def parse_compile_dir(text: str, root: Path) -> Beneath:
         UserError: It lies outside the root, or is no place for artifacts.
     """
     directory = Beneath.parse(text, root, what="compile directory")
-    if directory.parts[:1] == (KERNEL_TABLES,):
+    if directory.parts[:1] in ((KERNEL_TABLES,), (_USERS,)):
         raise UserError(
             f"The compile directory {text!r} is the appliance's own.", hint="Give another name."
         )
     return directory
+
+
+def _mark_of(user: int | None) -> str:
+    return _MARK_OF_NOBODY if user is None or user < 0 else f"user-{user}"
 
 
 def _find(directory: Beneath, name: str) -> bytes | None:

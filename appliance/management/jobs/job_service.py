@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
-from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.coordinator.compile.artifacts import ArtifactStore, CompileCache
 from appliance.core.cluster.drivers import POD_FAILED_EVENT
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import CoordinatorAddress, EventRecord, JobRecord, PodRecord
@@ -89,7 +88,7 @@ class JobService:
         state: The appliance's database.
         mailbox: Leads to the reconciler, which moves the jobs.
         dashboard_root: URL below which jobs have their pages.
-        compile_root: The compile cache.
+        compile_cache: Where artifacts are.
         watch: Told of new readings.
         shared_address: host:port by which clients reach every coordinator; empty if each has one.
         namespace_of: Returns the Kubernetes namespace that a job is in; empty if it is in none.
@@ -105,13 +104,13 @@ class JobService:
         mailbox: Mailbox,
         dashboard_root: str,
         *,
-        compile_root: Path,
+        compile_cache: CompileCache,
         watch: JobWatch,
         shared_address: str = "",
         namespace_of: Callable[[JobRecord | JobLine], str] = lambda _: "",
     ) -> None:
         self._watch = watch
-        self._compile_root = compile_root
+        self._compile_cache = compile_cache
         self._state = state
         self._mailbox = mailbox
         self.pod_waits: Mapping[JobId, str] = mailbox.pod_waits
@@ -254,7 +253,8 @@ class JobService:
         if record.type is not JobType.COMPILE:
             raise UserError(f"Job {job} is no compile job.")
         if artifact_dir:
-            found = ArtifactStore(self._compile_root, record.user.uid).of_user(artifact_dir)
+            root, user = self._compile_cache.root_of(record.user.uid), record.user.uid
+            found = ArtifactStore(root, user).of_user(artifact_dir)
             self._state.jobs.set_artifact_dir(record, str(found))
         self._mailbox.post(Happened(job=job, event=machine.CompileFinalized()))
 

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
-from appliance.coordinator.compile.artifacts import parse_compile_dir
+from appliance.coordinator.compile.artifacts import CompileCache, parse_compile_dir
 from appliance.core.cluster.notifications import Target
 from appliance.core.cluster.records import (
     DEFAULT_SESSION,
@@ -28,6 +28,7 @@ from appliance.core.cluster.records import (
     EventRecord,
     JobRecord,
     NewJob,
+    User,
 )
 from appliance.core.ids import JobId, WorkflowId, new_authority, new_job_id, new_workflow_id
 from appliance.core.queries.run_line import inherited_labels
@@ -70,11 +71,7 @@ class SubmissionOptions:
     data_dir: Path
     lease_seconds: int
     notifies: tuple[Target, ...]
-
-    @property
-    def compile_root(self) -> Path:
-        """The compile cache."""
-        return self.data_dir / "compile"
+    compile_cache: CompileCache
 
 
 class SubmissionService:
@@ -264,13 +261,14 @@ class SubmissionService:
             named = driver.session
         return self._sessions.session_for(named, caller.user.name)
 
-    def compile_dir(self, relative: str) -> Path:
-        """Return the directory for compile artifacts that a client names.
+    def compile_dir(self, relative: str, user: User) -> Path:
+        """Return the directory for compile artifacts that a user's client names.
 
         Raises:
             UserError: The path would leave the cluster's compile directory, or is not for clients.
         """
-        return parse_compile_dir(relative, self._options.compile_root.resolve()).path
+        root = self._options.compile_cache.root_of(user.uid)
+        return parse_compile_dir(relative, root.resolve()).path
 
     def _warn_of_release(self, job: JobId, release: str) -> None:
         if not release or release in CLIENT_BUILDS:

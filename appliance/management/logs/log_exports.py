@@ -23,7 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 
-from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.coordinator.compile.artifacts import ArtifactStore, CompileCache
 from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import ConflictError, NotFoundError, UserError, WscError
@@ -130,11 +130,13 @@ class LogExports:
         state: Where jobs and events are.
         directory: Keeps the archives.
         clock: Tells which exports are over.
-        compile_root: The compile cache.
+        compile_cache: Where artifacts are.
     """
 
-    def __init__(self, state: State, directory: Path, clock: Clock, *, compile_root: Path) -> None:
-        self._compile_root = compile_root
+    def __init__(
+        self, state: State, directory: Path, clock: Clock, *, compile_cache: CompileCache
+    ) -> None:
+        self._compile_cache = compile_cache
         self._state = state
         self._directory = directory
         self._clock = clock
@@ -283,7 +285,8 @@ class LogExports:
         if not request.has_artifacts:
             return
         if job.artifact_dir:
-            yield from ArtifactStore(self._compile_root, job.user.uid).files(job.artifact_dir)
+            root = self._compile_cache.root_of(job.user.uid)
+            yield from ArtifactStore(root, job.user.uid).files(job.artifact_dir)
         if job.type.is_sdk:
             yield from _sdk_artifacts(job)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.cluster.kubernetes.options import parse_options
+from appliance.coordinator.compile.artifacts import CompileCache
 from appliance.core.errors import UserError
 from appliance.management.options.setting_field import setting
 from appliance.management.options.settings_by_group import (
@@ -93,9 +94,11 @@ class ManagementOptions:
             )
 
     @property
-    def compile_root(self) -> Path:
-        """Directory of the compile cache."""
-        return self.data_dir / COMPILE_CACHE
+    def compile_cache(self) -> CompileCache:
+        """The compile cache; split where programs of users run in pods that may write it."""
+        return CompileCache(
+            root=self.data_dir / COMPILE_CACHE, is_split=bool(self.nodes.kubernetes)
+        )
 
     @property
     def config_path(self) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from appliance.cluster.node_cores import NodeCores
-from appliance.coordinator.compile.artifacts import KERNEL_TABLES
+from appliance.coordinator.compile.artifacts import CompileCache
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.swarmx_tree import pod_above, swarmx_tree
@@ -42,7 +42,7 @@ class PodEnvironment:
 
     Attributes:
         management_address: gRPC target of management's inner service.
-        compile_root: Directory of the compile cache.
+        compile_cache: Where artifacts are.
         machine_code: Directory of machine code that pods have compiled.
         runs: How jobs are run.
         bind_host: Address at which coordinators listen for clients.
@@ -63,7 +63,7 @@ class PodEnvironment:
     """
 
     management_address: str
-    compile_root: Path
+    compile_cache: CompileCache
     machine_code: Path
     runs: RunOptions
     bind_host: str
@@ -374,7 +374,9 @@ def _coordinator(common: _Common, options: Mapping[str, Any]) -> CoordinatorPodO
         memory_nodes=pod_environment.memory_nodes,
         keep_weight_bytes=common.keep_weight_bytes,
         kernel_tables=(
-            pod_environment.compile_root / KERNEL_TABLES if runs.measures_kernels else None
+            pod_environment.compile_cache.kernel_tables_of(job.user.uid)
+            if runs.measures_kernels
+            else None
         ),
         client_version=version,
         client_githash=githash,
@@ -386,7 +388,7 @@ def _served(common: _Common) -> Mapping[str, Any]:
     pod_environment = common.pod_environment
     return {
         "request_path": _request_path(common.job),
-        "compile_root": pod_environment.compile_root,
+        "compile_root": pod_environment.compile_cache.root_of(common.job.user.uid),
         "service_authority": common.job.service_authority,
         "bind_host": pod_environment.bind_host,
         "public_host": pod_environment.public_host,

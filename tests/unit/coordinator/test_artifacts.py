@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.coordinator.compile.artifacts import KERNEL_TABLES, ArtifactStore
+from appliance.coordinator.compile.artifacts import KERNEL_TABLES, ArtifactStore, CompileCache
 from appliance.core.errors import NotFoundError, UserError
 
 
@@ -34,13 +34,30 @@ def test_a_directory_outside_the_root_is_refused(tmp_path: Path, escape: str) ->
         store.directory(escape)
 
 
-@pytest.mark.parametrize("named", [KERNEL_TABLES, f"{KERNEL_TABLES}/x.json", f"./{KERNEL_TABLES}"])
-def test_the_directory_of_measurements_is_no_compile_directory(tmp_path: Path, named: str) -> None:
+@pytest.mark.parametrize(
+    "named",
+    [KERNEL_TABLES, f"{KERNEL_TABLES}/x.json", f"./{KERNEL_TABLES}", ".users", ".users/user-1002"],
+)
+def test_directories_of_the_appliance_are_no_compile_directories(
+    tmp_path: Path, named: str
+) -> None:
     store = ArtifactStore(tmp_path)
     for text in (named, str(tmp_path.resolve() / named)):
         with pytest.raises(UserError, match="is the appliance's own"):
             store.directory(text, "cs_1")
     assert store.directory(f"models/{KERNEL_TABLES}").path.name == KERNEL_TABLES
+
+
+def test_a_user_whose_cache_is_their_own_cannot_name_another_s(tmp_path: Path) -> None:
+    cache = CompileCache(root=tmp_path, is_split=True)
+    mine, theirs = cache.root_of(1001), cache.root_of(1002)
+    ours = ArtifactStore(mine, 1001)
+    assert ours.directory("models").path == mine / "models"
+    assert ours.directory(str(mine / "models")).path == mine / "models"
+    for escape in (theirs, theirs / "models", tmp_path, mine / ".." / theirs.name):
+        with pytest.raises(UserError, match="lies outside"):
+            ours.directory(str(escape))
+    assert CompileCache(root=tmp_path).root_of(1001) == tmp_path
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from appliance.cluster.work_dirs import write_request
-from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.coordinator.compile.artifacts import ArtifactStore, CompileCache
 from appliance.coordinator.run.kernel_selection import KernelTable
 from appliance.core.clock import SystemClock
 from appliance.core.errors import NotFoundError, WscError
@@ -148,7 +148,10 @@ def export(data: Path) -> Export | None:
     database = open_own_database(data, "")
     try:
         exports = LogExports(
-            State.over(database, CLOCK), data / "exports", CLOCK, compile_root=data / "compile"
+            State.over(database, CLOCK),
+            data / "exports",
+            CLOCK,
+            compile_cache=CompileCache(root=data / "compile"),
         )
         exports.close()
         if not list((data / "exports").glob("*.json")):

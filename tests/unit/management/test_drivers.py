@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from appliance.coordinator.compile.artifacts import CompileCache
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.access import Action, Target
 from appliance.core.cluster.drivers import PREEMPTED_EVENT, DriverSpec
@@ -352,7 +353,12 @@ def test_jobs_of_a_script_are_in_its_driver_s_session_unless_they_name_another(
         for session in ("nlp", "vision"):
             harness.sessions.create(session, SessionSpec())
         driver = harness.drivers.submit_and_wait(replace(run_of(ADA), session="nlp"))
-        options = SubmissionOptions(data_dir=tmp_path, lease_seconds=30, notifies=())
+        options = SubmissionOptions(
+            data_dir=tmp_path,
+            lease_seconds=30,
+            notifies=(),
+            compile_cache=CompileCache(root=tmp_path / "compile"),
+        )
         submissions = SubmissionService(
             harness.state,
             harness.mailbox,

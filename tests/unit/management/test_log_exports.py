@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.coordinator.compile.artifacts import CompileCache
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import NewJob, User
 from appliance.core.errors import ConflictError, NotFoundError, UserError
@@ -54,7 +55,9 @@ def state(tmp_path: Path, clock: FakeClock) -> State:
 
 
 def exports_of(state: State, tmp_path: Path, clock: FakeClock) -> LogExports:
-    return LogExports(state, tmp_path / "exports", clock, compile_root=tmp_path / "compile")
+    return LogExports(
+        state, tmp_path / "exports", clock, compile_cache=CompileCache(root=tmp_path / "compile")
+    )
 
 
 def fetch(exports: LogExports, export_id: str) -> tuple[bytes, str]:

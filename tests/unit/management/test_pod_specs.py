@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from appliance.cluster.node_cores import NodeCores
+from appliance.coordinator.compile.artifacts import CompileCache
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord, User
 from appliance.core.cluster.requirements import PodDemand, Requirements
@@ -22,7 +23,7 @@ from workers.csx.role import threads_of
 RUNS = RunOptions(execution="auto", machine="CS-3", pace=2.5, streams="mapped")
 POD_ENVIRONMENT = PodEnvironment(
     management_address="unix:/run/m.sock",
-    compile_root=Path("/data/compile"),
+    compile_cache=CompileCache(root=Path("/data/compile")),
     machine_code=Path("/data/machine-code"),
     runs=RUNS,
     cluster_systems=4,
@@ -63,6 +64,27 @@ def test_a_compile_job_is_a_coordinator_alone():
     assert pod.options.job_type == JobType.COMPILE
     assert pod.options.cluster_systems == 4
     assert pod.options.request_path == Path("/data/jobs/wsjob-a/request.bin")
+
+
+@pytest.mark.parametrize("type_", [JobType.COMPILE, JobType.EXECUTE, JobType.SDK_COMPILE])
+def test_pods_see_their_user_s_compile_cache_alone_where_it_is_split(type_: JobType) -> None:
+    cache = CompileCache(root=Path("/data/compile"), is_split=True)
+    environment = replace(POD_ENVIRONMENT, compile_cache=cache)
+    seen = {}
+    for uid in (1001, 1002, 0, -1):
+        job = replace(record(type_, num_systems=1, workers=1), user=User(uid=uid))
+        pods = plan_pods(job, Path("/run/j"), environment)
+        (seen[uid],) = {
+            each
+            for pod in pods
+            for each in pod.options.directories()
+            if each != environment.machine_code
+        }
+        assert seen[uid] == cache.root_of(uid)
+        tables = {getattr(pod.options, "kernel_tables", None) for pod in pods} - {None}
+        assert tables <= {seen[uid] / ".kernels"}
+    assert len(set(seen.values())) == len(seen)
+    assert all(path.parent == Path("/data/compile/.users") for path in seen.values())
 
 
 def test_an_execute_job_has_one_chief_for_each_system_and_all_its_workers():

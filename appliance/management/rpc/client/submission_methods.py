@@ -94,7 +94,8 @@ class SubmissionMethods:
     ) -> pb.CompileJobResponse:
         """Queue a compile job."""
         submission = compile_submission(request)
-        compile_dir = self._submissions.compile_dir(submission.compile_dir)
+        user = caller_of(context).user
+        compile_dir = self._submissions.compile_dir(submission.compile_dir, user)
         job = await self._submit(submission, context)
         return pb.CompileJobResponse(
             job_id=job.id,
@@ -116,7 +117,8 @@ class SubmissionMethods:
         self, request: pb.SdkCompileJobRequest, context: Context
     ) -> pb.SdkCompileJobResponse:
         """Queue a job in which CSL is compiled, or run on a simulated fabric."""
-        self._submissions.compile_dir(request.compile_dir_relative_path)
+        user = caller_of(context).user
+        self._submissions.compile_dir(request.compile_dir_relative_path, user)
         job = await self._submit(sdk_compile_submission(request), context)
         return pb.SdkCompileJobResponse(
             job_id=job.id, log_path=f"{job.work_dir}/logs", workflow_id=job.workflow
