@@ -17,7 +17,7 @@ import yaml
 from typer.testing import CliRunner
 
 from appliance.cluster.kubernetes import kubernetes_launcher, manifests
-from appliance.management.kubernetes import unmapped_wsjobs
+from appliance.management.kubernetes import namespaced_jobs, unmapped_wsjobs
 from appliance.management.store import disk
 from appliance.start import app as appliance
 from tests.support.helm import CHART, ROOT, Helm
@@ -304,6 +304,10 @@ def test_every_number_that_is_not_a_value_is_the_code_s() -> None:
     assert kubernetes_launcher._REFUSED_SECONDS == 5
     assert "after half a minute it has an event `NoSession`" in words
     assert unmapped_wsjobs._GRACE_SECONDS == 30
+    assert "Management looks every ten seconds" in words
+    assert namespaced_jobs._LOOK_SECONDS == 10
+    assert "where rights are missing jobs go on for five minutes" in words
+    assert namespaced_jobs._GRACE_SECONDS == 5 * 60
     assert "at most a twentieth of the disk" in words
     assert disk._RESERVE_SHARE == 1 / 20
     assert "start again once a quarter more than the reserve is free" in words

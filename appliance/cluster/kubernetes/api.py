@@ -208,14 +208,18 @@ class ApiServer:
         assert answer is not None
         return answer.get("items") or (), version_of(answer)
 
-    def create(self, kind: Kind, body: Resource) -> Resource:
+    def create(self, kind: Kind, body: Resource, *, is_dry: bool = False) -> Resource:
         """Create an object.
+
+        Args:
+            is_dry: Only ask whether it could be created.
 
         Raises:
             ApiError: `is_conflict` if one of that name is there.
         """
         full = {"apiVersion": kind.api_version, "kind": kind.name, **body}
-        answer = self._call("POST", kind.path(self.namespace), body=full)
+        query = {"dryRun": "All"} if is_dry else {}
+        answer = self._call("POST", kind.path(self.namespace), query=query, body=full)
         assert answer is not None
         return answer
 

@@ -91,13 +91,17 @@ class KubernetesLauncher:
         self._stops: set[JobId] = set()
         self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._root = Path(options.data_volume.path) / "gangs" / api.namespace
+        self._root = _root_of(options, api.namespace)
         self._limit_ranges = LimitRanges(api, clock)
-        self._records = GangRecords(self._root, options.group_id)
+        self._records = records_of(options, api.namespace)
         self._has_gates = options.scheduling_gates and api.version() >= manifests.GATES_SINCE
         self._pods = Informer(api, POD, JOB_LABEL, self._look_at, slimmed=_slim, group_of=job_label)
         self._pods.start(timeout_seconds=_SYNC_SECONDS)
-        older_records.take_over(api, self._records)
+        try:
+            older_records.take_over(api, self._records)
+        except ClusterError:
+            self._pods.close()
+            raise
         self._survivors = self._find_survivors()
         for job in self._gangs:
             self._work.add(job)
@@ -377,6 +381,28 @@ class KubernetesLauncher:
             if error.is_conflict:
                 return None
             raise
+
+
+def records_of(options: KubernetesOptions, namespace: str) -> GangRecords:
+    """Return the records of the gangs of a namespace, which need no API server."""
+    return GangRecords(_root_of(options, namespace), options.group_id)
+
+
+def unreached(records: GangRecords) -> Mapping[JobId, Survivor]:
+    """Return the jobs whose pods nobody can look at now, as their records say."""
+    return {
+        job: Survivor(
+            pids=dict.fromkeys(map(PodName, gang.manifests), _PID),
+            exits=(),
+            is_stopped=gang.progress is Progress.STOPPED,
+        )
+        for job, gang in records.load().items()
+        if gang is not None
+    }
+
+
+def _root_of(options: KubernetesOptions, namespace: str) -> Path:
+    return Path(options.data_volume.path) / "gangs" / namespace
 
 
 def _why_later(error: ApiError) -> str:

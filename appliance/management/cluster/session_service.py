@@ -56,6 +56,7 @@ class SessionService:
     def __init__(self, state: State, model: ClusterModel) -> None:
         self._state = state
         self._model = model
+        self._faults: dict[str, ConflictError] = {}
 
     def list(self) -> Sequence[SessionRecord]:
         """Return all sessions by name."""
@@ -182,6 +183,13 @@ class SessionService:
         self._state.sessions.delete(name)
         self._model.reload()
 
+    def refuse_jobs(self, name: str, why: ConflictError | None) -> None:
+        """Let a session take no new jobs while something outside is wrong; None lets it again."""
+        if why is None:
+            self._faults.pop(name, None)
+        else:
+            self._faults[name] = why
+
     def session_for(self, wanted: str, user: str) -> str:
         """Return the session that a user's job goes to.
 
@@ -191,9 +199,14 @@ class SessionService:
 
         Raises:
             NotFoundError: There is no session of the name wanted.
+            ConflictError: It takes no jobs now; see `refuse_jobs`.
         """
-        if wanted:
-            return self.load(wanted).name
+        name = self.load(wanted).name if wanted else self._default_for(user)
+        if (why := self._faults.get(name)) is not None:
+            raise ConflictError(why.message, hint=why.hint)
+        return name
+
+    def _default_for(self, user: str) -> str:
         mine = [record.name for record in self.list() if user and user in record.spec.members]
         return mine[0] if len(mine) == 1 else DEFAULT_SESSION
 

@@ -92,6 +92,7 @@ def stopped(world: World, end: JobStopped) -> None:
 def lost(world: World, loss: LauncherLost) -> None:
     """Record that the node or fork server of a job's pods was lost."""
     (job,) = loss.jobs
+    world.mailbox.pod_waits.pop(job, None)
     if (live := world.jobs.find(job)) is not None:
         end = lost_pod(live.record, f"was lost: {loss.reason}")
         _tell(world, job, end)

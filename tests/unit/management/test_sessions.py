@@ -126,3 +126,14 @@ def test_a_job_goes_where_it_says_else_where_its_user_belongs(sessions):
     assert sessions.session_for("", "") == "job-operator"
     with pytest.raises(NotFoundError):
         sessions.session_for("c", "ada")
+
+
+def test_a_session_whose_namespace_is_at_fault_takes_no_jobs_until_it_is_repaired(sessions):
+    sessions.create("research", SessionSpec(members=("ada",)))
+    sessions.refuse_jobs("research", ConflictError("It is gone.", hint="Create it."))
+    for wanted, user in (("research", "bob"), ("", "ada")):
+        with pytest.raises(ConflictError, match=r"It is gone\. Create it\."):
+            sessions.session_for(wanted, user)
+    assert sessions.session_for("", "bob") == "job-operator"
+    sessions.refuse_jobs("research", None)
+    assert sessions.session_for("", "ada") == "research"
