@@ -1,5 +1,6 @@
 """What the pages tell to type does what they say, where it needs nothing but the appliance."""
 
+import datetime as dt
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from appliance.management.access.certificates import issue
 from appliance.management.access.provider_options import read_provider_options
 from appliance.management.background.notification_channels import NotifyOptions, read_notify_options
 from appliance.management.cluster.cluster_file import parse_cluster
@@ -141,8 +143,10 @@ def postgres_variables(url: str) -> dict[str, str]:
 def with_files(block: Block, directory: Path) -> Path:
     """Write a page's YAML to a file, and every file that it names beside it."""
     text = block.text
+    issued = issue(["wafer.example.com"], now=dt.datetime.now(dt.UTC))
     for name in re.findall(r"/etc/[\w./-]+", text):
-        (directory / Path(name).name).write_text("secret")
+        content = issued.authority if name.endswith(".pem") else b"secret"
+        (directory / Path(name).name).write_bytes(content)
         text = text.replace(name, str(directory / Path(name).name))
     path = directory / "page.yaml"
     path.write_text(text)
