@@ -6,7 +6,6 @@ it copies the role's output into the job's log on the shared volume and to its o
 """
 
 import argparse
-import ipaddress
 import os
 import selectors
 import signal
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from appliance.cluster.pod_process import become_subreaper, entry_module, run_role
+from appliance.core.addresses import is_loopback
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.children import ended_children
 from appliance.pods.start_signal import StartSignal
@@ -52,8 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _public_name(address: str) -> str:
     """Return what clients call an address: they take no address of loopback, but its name."""
-    is_loopback = bool(address) and ipaddress.ip_address(address).is_loopback
-    return "localhost" if is_loopback else address
+    return "localhost" if is_loopback(address) else address
 
 
 class _Keeper:
