@@ -4,7 +4,7 @@ from appliance.csl.diagnostics import CslError, Diagnostic
 from appliance.csl.sources import Source
 from appliance.csl.syntax import tree
 from appliance.csl.syntax.expressions import ExpressionParser
-from appliance.csl.syntax.tokens import TokenKind
+from appliance.csl.syntax.tokens import Token, TokenKind
 
 MAX_SYNTAX_ERRORS = 20
 _ATTRIBUTES = frozenset(("align", "linksection", "linkname"))
@@ -96,6 +96,15 @@ class _Parser(ExpressionParser):
             start, self.previous_end(), "param", name.text, name.start, type_, [], None
         )
 
+    def _result_type(self, name: Token, *, is_task: bool) -> tree.Expression:
+        """What a function returns; a task returns nothing and need not say so."""
+        if not self.sees("{"):
+            return self.type()
+        if is_task:
+            return tree.Name(name.start, name.end, "void")
+        text = f"'{name.text}' has no result type; write 'void' before the '{{'"
+        raise self.error(text, name.start, self.previous_end())
+
     def _function(self, start: int, flags: dict[str, bool]) -> tree.Function:
         is_task = self.advance().text == "task"
         name = self.expect_name("a function's name")
@@ -107,10 +116,7 @@ class _Parser(ExpressionParser):
                 break
         self.expect(")")
         attributes = self._attributes()
-        if self.sees("{"):
-            text = f"'{name.text}' has no result type; write 'void' before the '{{'"
-            raise self.error(text, name.start, self.previous_end())
-        result = self.type()
+        result = self._result_type(name, is_task=is_task)
         attributes += self._attributes()
         body = None if self.accept(";") else self.block()
         return tree.Function(

@@ -4,6 +4,7 @@
 from tests.support.csl_coverage.rows import Row
 
 PAGE = "idioms"
+CHOICES = "var c = true; var d = false; var f: f32 = 7.25; var b: u8 = 255; var h: i16 = -3; var l: i32 = 100000; var k: u16 = 2;"
 ROWS = (
     Row(
         page=PAGE,
@@ -274,5 +275,41 @@ ROWS = (
         top='const math = @import_module("<math>"); const s = math.sqrt(@as(f32, 16.0)); const p = math.PI; var t = table(); fn table() [4]f32 { var r = @zeros([4]f32); for (@range(u16, 4)) |i| { r[i] = math.cos(@as(f32, i) * 3.14159265 / 2.0); } return r; }',
         body="out[0] = @as(i32, s); out[1] = @as(i32, p * 1000.0); out[2] = @as(i32, t[0] * 2.0); out[3] = @as(i32, t[2] * 2.0 - 0.1);",
         out=(4, 3141, 2, -2),
+    ),
+    Row(
+        page="task-ids",
+        says="a task need not say that it returns nothing",
+        top="const id = @get_local_task_id(9); task go() { out[0] = 4; sys.unblock_cmd_stream(); } comptime { @bind_local_task(go, id); }",
+        body="@activate(id);",
+        out=(4,),
+        finishes=False,
+    ),
+    Row(
+        page="types",
+        says="literals that a condition chooses take the type of the operand beside them",
+        top=CHOICES,
+        body="out[0] = @as(i32, f + (if (c) 0.75 else 0.5)); out[1] = @as(i32, (if (d) 2.0 else 3.0) * f); out[2] = @as(i16, b + (if (c) 1 else 2)); out[3] = (if (d) 1 else 2) + b; out[4] = if ((if (c) 1 else 2) < h) 1 else 0; out[5] = @as(i32, f * switch (k) { 2 => 2.0, else => 4.0 }); out[6] = @as(i32, (blk: { if (c) break :blk 1.75; break :blk 2.0; }) + f); out[7] = (-(if (c) 1 else 2) - h) * 2 + l;",
+        out=(8, 21, 0, 1, 0, 14, 9, 100004),
+    ),
+    Row(
+        page="types",
+        says="a chosen literal is the count of a shift",
+        top=CHOICES,
+        body="out[0] = l << (if (c) 2 else 3); const z: i16 = h << (if (c) 1 else 2); out[1] = z; l >>= if (c) 4 else 5; out[2] = l;",
+        out=(400000, -6, 6250),
+    ),
+    Row(
+        page="types",
+        says="a chosen literal fits the type of the operand beside it",
+        top=CHOICES,
+        body="out[0] = (if (c) $$300 else 1) + b;",
+        refused="value 300 does not fit type 'u8'",
+    ),
+    Row(
+        page="types",
+        says="chosen literals alone have no type",
+        top=CHOICES,
+        body="out[0] = if ((if (c) 1 else 2) < ($$if (d) 3 else 4)) 1 else 0;",
+        refused="'comptime_int' needs a type at run time; write @as(TYPE, ...)",
     ),
 )

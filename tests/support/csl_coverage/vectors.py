@@ -189,4 +189,19 @@ ROWS = (
         body="$$@map(next, &n);",
         refused="'@map' needs a DSD or DSR among its operands",
     ),
+    Row(
+        page="builtins",
+        says="an 'if', a 'switch' and a block choose the DSDs and pointers of an operation",
+        top=ARRAYS
+        + "var B = [4]u16{ 1, 2, 3, 4 }; const b = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> B[i] }); var x: i16 = 0; var y: i16 = 5; fn twice(v: u16, by: u16) u16 { return v * by; }",
+        body="@mov16(b, if (pick) u else b); out[0] = B[3]; @add16(if (pick) u else b, switch (base) { 3 => b, else => u }, if (pick) 1 else 2); out[1] = U[0]; @mov16(b, blk: { if (pick) break :blk u; break :blk b; }); out[2] = B[1]; @mov16(if (pick) &y else &x, u); out[3] = y; @map(twice, if (pick) b else u, if (pick) 3 else base, b); out[4] = B[0];",
+        out=(40, 11, 21, 41, 33),
+    ),
+    Row(
+        page="builtins",
+        says="the sides of an operand are DSDs or numbers",
+        top=ARRAYS,
+        body="@mov16(w, if (pick) $$u else 1);",
+        refused="expected type 'u16', got: 'mem1d_dsd'",
+    ),
 )

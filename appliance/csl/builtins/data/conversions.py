@@ -137,16 +137,8 @@ def _ptrcast(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Val
 
 @builtin("type_of", 1)
 def _type_of(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
-    """The operand is not evaluated: its code is thrown away, and what it calls is not compiled."""
-    aside, builder = frame.aside(node)
-    before, was_typed = builder.current, builder.is_only_typed
-    builder.go_to(builder.new_block())
-    builder.is_only_typed = True
-    try:
+    with frame.only_typed(node) as aside:
         value = place_of(node.arguments[0], aside)
-    finally:
-        builder.is_only_typed = was_typed
-        builder.go_to(before)
     if value.type is t.POISON:
         frame.silent()
     return type_value(value.type)

@@ -1,6 +1,8 @@
 """Frames, modules as frames see them, and the layout or tile that is being compiled."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from appliance.csl.diagnostics import CslError, Diagnostic, Note, Severity
@@ -102,6 +104,19 @@ class Frame:
         frame.locals = self.locals
         frame.undo = self.undo
         return frame, frame.builder
+
+    @contextmanager
+    def only_typed(self, node: tree.Node) -> Iterator["Frame"]:
+        """Where an expression has a type alone: code is thrown away, calls compile nothing."""
+        aside, builder = self.aside(node)
+        before, was_typed = builder.current, builder.is_only_typed
+        builder.go_to(builder.new_block())
+        builder.is_only_typed = True
+        try:
+            yield aside
+        finally:
+            builder.is_only_typed = was_typed
+            builder.go_to(before)
 
     def declare(self, name: str, value: Value | Place) -> None:
         """Gives a local name its meaning until the block ends."""

@@ -172,9 +172,35 @@ def _binary(node: tree.Binary, frame: Frame, expected: Type | None) -> Value:
     if op in _LOGICAL:
         return _logical(node, frame)
     wanted = None if op in _COMPARISONS else expected
-    left = evaluate(node.left, frame, wanted)
-    right = evaluate(node.right, frame, left.type if wanted is None else wanted)
+    left = evaluate(node.left, frame, _wanted_on_the_left(node, frame, wanted))
+    if op in _SHIFTS:
+        right = evaluate(node.right, frame, t.U16)
+    else:
+        right = evaluate(node.right, frame, left.type if _is_typed(left) else wanted)
     return binary_operation(op, left, right, node, frame)
+
+
+def _is_typed(value: Value) -> bool:
+    """Whether literals beside a value take its type, and not what is wanted of both."""
+    return value.type not in LITERALS and value.type is not t.POISON
+
+
+def _wanted_on_the_left(node: tree.Binary, frame: Frame, wanted: Type | None) -> Type | None:
+    """The type for literals that an `if` on the left chooses from: that of the right side."""
+    if frame.builder is None or node.op in _SHIFTS or not _is_chosen(node.left):
+        return wanted
+    with frame.only_typed(node) as aside:
+        right = evaluate(node.right, aside, wanted)
+    return right.type if _is_typed(right) else wanted
+
+
+def _is_chosen(node: tree.Expression) -> bool:
+    """Whether a condition may choose the value of an expression."""
+    if isinstance(node, tree.Unary):
+        return _is_chosen(node.operand)
+    if isinstance(node, tree.Binary):
+        return _is_chosen(node.left) or _is_chosen(node.right)
+    return isinstance(node, tree.IfExpression | tree.SwitchExpression | tree.BlockExpression)
 
 
 _COMPARISONS = frozenset(("==", "!=", "<", ">", "<=", ">="))

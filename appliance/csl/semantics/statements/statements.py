@@ -157,7 +157,7 @@ def _common_type(
         return t.VOID
     peer = peer_type(found)
     if expected is not None:
-        return peer if peer is not None and _meet_in(peer, sides) else expected
+        return peer if peer is not None and _meet_in(peer, expected, sides) else expected
     if peer is None:
         kinds = " and ".join(f"'{item}'" for item in found if item not in LITERALS)
         frame.fail(node, f"the sides have different types: {kinds}")
@@ -166,14 +166,16 @@ def _common_type(
     return peer
 
 
-def _meet_in(peer: t.Type, sides: list[Side]) -> bool:
-    """Whether sides are numbers with a type of their own, to which their literals adapt.
+def _meet_in(peer: t.Type, expected: t.Type, sides: list[Side]) -> bool:
+    """Whether sides have a type of their own, to which their literals adapt.
 
     What is expected around them is then no matter of theirs: `@as(u32, if (c) a else b)` and
-    `a + if (c) b else 1` in a `u32` compute in the type of `a` and `b`, as without a condition.
+    `a + if (c) b else 1` in a `u32` compute in the type of `a` and `b`, as without a condition;
+    where an operation takes a number or a DSD, the sides are DSDs.
     """
     if not isinstance(peer, t.IntType | t.FloatType):
-        return peer is t.BOOL
+        is_number = isinstance(expected, t.IntType | t.FloatType)
+        return peer is t.BOOL or (is_number and peer not in LITERALS)
     literals = [side.value for side in sides if side.value.type in LITERALS]
     if isinstance(peer, t.FloatType):
         return True
@@ -304,7 +306,7 @@ def _assignment(node: tree.Assignment, frame: Frame) -> Flow | None:
         value = evaluate(node.value, frame, type_)
     else:
         current = load(place, target, frame)
-        change = evaluate(node.value, frame, type_)
+        change = evaluate(node.value, frame, t.U16 if node.op in ("<<=", ">>=") else type_)
         if is_poison(change):
             frame.silent()
         value = binary_operation(node.op[:-1], current, change, node, frame)
