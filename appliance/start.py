@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from appliance.core.lasting_imports import imports_that_stay
+from appliance.core.uncollected_imports import uncollected_imports
 from appliance.files.private import keep_private
 
 
@@ -123,7 +123,7 @@ class Commands(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name is None:
             return name, command, rest
-        with imports_that_stay() if self.is_whole_process else nullcontext():
+        with uncollected_imports() if self.is_whole_process else nullcontext():
             return name, load_command(name), rest
 
 

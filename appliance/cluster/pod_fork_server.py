@@ -36,9 +36,9 @@ from appliance.cluster.pod_process import (
 )
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.ids import Role
-from appliance.core.lasting_imports import imports_that_stay
 from appliance.core.pods.end_cause import EndCause
 from appliance.core.pods.pod_spec import PodSpec
+from appliance.core.uncollected_imports import uncollected_imports
 from appliance.numerics.waiting_threads import let_waiting_threads_sleep
 from appliance.pods.children import ended_children
 from appliance.pods.oom_kills import OomKills
@@ -105,7 +105,7 @@ class ForkServer:
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(reader, selectors.EVENT_READ)
         while not self._is_ending or self._unstopped():
-            for key, _ in self._selector.select(self._patience()):
+            for key, _ in self._selector.select(self._select_seconds()):
                 if key.fileobj is reader:
                     reader.recv(4096)
                 elif key.fileobj is self._listener:
@@ -114,11 +114,11 @@ class ForkServer:
                     self._disconnect()
             self._reap()
             self._finish_stopping()
-            if self._is_forlorn():
-                logger.warning("Nobody has come for too long; every pod is ended")
+            if self._is_orphaned_too_long():
+                logger.warning("No management has connected for too long; every pod is ended")
                 self._end()
 
-    def _patience(self) -> float | None:
+    def _select_seconds(self) -> float | None:
         if any(job.kill_at is not None and not job.is_stopped for job in self._jobs.values()):
             return _STOPPING_POLL_SECONDS
         if self._orphaned_at is None or self._is_ending:
@@ -126,7 +126,7 @@ class ForkServer:
         elapsed = self._clock.monotonic_seconds() - self._orphaned_at
         return max(self._orphan_seconds - elapsed, _STOPPING_POLL_SECONDS)
 
-    def _is_forlorn(self) -> bool:
+    def _is_orphaned_too_long(self) -> bool:
         if self._orphaned_at is None or self._is_ending:
             return False
         return self._clock.monotonic_seconds() - self._orphaned_at >= self._orphan_seconds
@@ -322,7 +322,7 @@ def main() -> int:
     for entry in arguments.entry:
         role, module = entry.split("=", 1)
         entries[Role(role)] = module
-    with imports_that_stay():
+    with uncollected_imports():
         _preload([*arguments.preload, *dict.fromkeys([*entries.values(), SDK_MODULE])])
         gc.collect()
     listener = socket.socket(fileno=arguments.socket)

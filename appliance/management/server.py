@@ -15,15 +15,15 @@ from appliance.core.queries.job_filter import JobFilter
 from appliance.management.changes.watch import Topic
 from appliance.management.foundation import Foundation, lay_foundation
 from appliance.management.front.client_config import write_client_config
-from appliance.management.kubernetes.kubernetes_side import Candidacy
-from appliance.management.kubernetes.wsjobs import JobServices
-from appliance.management.listeners import (
+from appliance.management.grpc_servers import (
     lead_on,
     open_one_port,
     serve_clients,
     serve_pods,
     to_management,
 )
+from appliance.management.kubernetes.kubernetes_side import Candidacy
+from appliance.management.kubernetes.wsjobs import JobServices
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.settings_by_group import LOOPBACK
 from appliance.management.pod_side import OpenPodSide, PodSide, open_pod_side

@@ -70,7 +70,7 @@ def _modules_named_in(module: str) -> set[str]:
     path = ROOT.joinpath(*module.split("."))
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     text = source.read_text()
-    if "import_module" not in text and "imports_that_stay" not in text:
+    if "import_module" not in text and "uncollected_imports" not in text:
         return set()
     return {
         node.value

@@ -189,7 +189,6 @@ SAME = {
     "sitecustomize": "what Python imports before a program: a name of Python's",
     "sources": "operations: kernel and definition",
     "submissions": "submissions of jobs: service and request",
-    "supervisor": "what looks after a program of the user",
     "system_events": "events of systems: rows and message",
     "systems": "systems: domain and rows",
     "updates": "updates: pass and execution",

@@ -11,7 +11,7 @@ from appliance.core.ids import Role
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods import shell
 from workers.input.activation import ActivationRole
-from workers.input.supervisor import WorkerRole
+from workers.input.role import WorkerRole
 
 
 def run_pod(spec: PodSpec) -> int:

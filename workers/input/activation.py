@@ -12,8 +12,8 @@ from appliance.pods.pod_sessions import Loops
 from appliance.pods.role_context import PodContext
 from appliance.streams.ring_reader import SharedMemoryRingReader
 from protos.wsc.v1 import pods_pb2
+from workers.input.role import NUM_SLOTS
 from workers.input.shares import InputPlan, input_plan
-from workers.input.supervisor import NUM_SLOTS
 
 logger = logging.getLogger(__name__)
 

@@ -113,7 +113,7 @@ def micro_batch_choices(program: StepProgram, machine: Machine, share: int) -> t
     """
     most = largest_micro_batch(program, machine)
     if most < 1:
-        raise _does_not_fit(program, machine, 1)
+        raise _batch_does_not_fit(program, machine, 1)
     whole = program.working_bytes_per_sample + program.boundary_bytes_per_sample
     resident = int((free_bytes(machine) - program.fixed_bytes) // whole)
     limits = (most, resident) if resident else (most,)
@@ -131,11 +131,11 @@ def checked_micro_batch(program: StepProgram, machine: Machine, share: int, want
         raise UserError(f"{program.name}: a micro-batch of {wanted} samples is not possible.")
     micro = min(wanted, share)
     if micro > largest_micro_batch(program, machine):
-        raise _does_not_fit(program, machine, micro)
+        raise _batch_does_not_fit(program, machine, micro)
     return micro
 
 
-def _does_not_fit(program: StepProgram, machine: Machine, samples: int) -> UserError:
+def _batch_does_not_fit(program: StepProgram, machine: Machine, samples: int) -> UserError:
     name, size = program.largest
     need = need_bytes(program, samples)
     most = largest_micro_batch(program, machine)

@@ -11,7 +11,7 @@ SOCKETS: tuple[Socket, ...] = (
     Socket(
         name="clients",
         place="RUNTIME/clients-N.sock",
-        module="appliance.management.listeners",
+        module="appliance.management.grpc_servers",
         speaks="gRPC (TLS with --tls), behind `front`",
         who="`front` alone; the table of gRPC methods says who of its clients",
         check=f"{_BY_DIRECTORY}; management.access_edge.Gate, before a message is read",
@@ -67,7 +67,7 @@ SOCKETS: tuple[Socket, ...] = (
     Socket(
         name="management",
         place="RUNTIME/management.sock",
-        module="appliance.management.listeners",
+        module="appliance.management.grpc_servers",
         speaks="gRPC",
         who=f"{_OWNER}; pods on other nodes through `inner`",
         check=_BY_DIRECTORY,
