@@ -328,7 +328,9 @@ def _admit_lookups(cycle: CycleState) -> None:
     """Start cache lookups of compile jobs, up to the limit of concurrent ones."""
     queue = cycle.queue
     room = cycle.snapshot.policy.max_lookups
-    looking = Counter(grant.account.user for grant in cycle.snapshot.grants if grant.is_lookup)
+    looking = Counter(
+        [grant.account.user for grant in cycle.snapshot.grants if grant.holding.is_lookup]
+    )
     room -= looking.total()
     most = cycle.snapshot.policy.max_user_lookups
     for slot in sorted(queue.lookup_slots(), key=cycle.key.__getitem__):

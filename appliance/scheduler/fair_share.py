@@ -6,7 +6,8 @@ factor of two: accounts that had about the same stay first come, first served, a
 told why somebody goes first ("has had between two and four times its share").
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -66,12 +67,12 @@ class UsageLedger:
         number = self._numbers.get(account)
         return 0.0 if number is None else float(self._grown[number] * self._decay(at_seconds))
 
-    def accounts(self) -> list[Account]:
-        """Return every account with recorded use."""
-        return list(self._numbers)
+    def numbers(self) -> dict[Account, int]:
+        """Return where in `all_used` each account with recorded use is; the caller's to change."""
+        return self._numbers.copy()
 
     def all_used(self, *, at_seconds: float) -> NDArray[np.float64]:
-        """Return the use of all `accounts`, in system-seconds, in their order."""
+        """Return the use of all `accounts`, in system-seconds."""
         return self._grown * self._decay(at_seconds)
 
     def _half_lives(self, at_seconds: float) -> float:
@@ -89,7 +90,7 @@ class UseClasses(NamedTuple):
 
 
 def classify(
-    accounts: Sequence[Account], used: NDArray[np.float64], shares: Mapping[str, float]
+    accounts: Collection[Account], used: NDArray[np.float64], shares: Mapping[str, float]
 ) -> UseClasses:
     """Sort accounts into classes by use over share.
 
@@ -98,16 +99,27 @@ def classify(
         used: Their use, in the same order, in any one unit.
         shares: Shares of sessions; those not named have one share.
     """
-    numbers: dict[str, int] = {}
-    session = np.array([numbers.setdefault(a.session, len(numbers)) for a in accounts])
-    by_session = np.bincount(session, used, len(numbers)).astype(np.float64)
-    share = np.array([shares.get(name, 1.0) for name in numbers])
-    num_users = np.bincount(session)
+    session, num_users, names = _sessions_of(tuple(accounts))
+    by_session = np.bincount(session, used, len(names)).astype(np.float64)
+    share = np.array([shares.get(name, 1.0) for name in names])
     total = max(float(used.sum()), _LEAST_USE)
     session_class = _classes(by_session / total, share / share.sum())
     of_session = np.maximum(by_session, _LEAST_USE)[session]
     user_class = _classes(used / of_session, 1.0 / num_users[session])
     return UseClasses(session_class[session], user_class)
+
+
+@lru_cache(maxsize=4)
+def _sessions_of(
+    accounts: tuple[Account, ...],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
+    """Return the number of each account's session, the accounts of each session, and their names.
+
+    From one cycle to the next the accounts are mostly the same.
+    """
+    numbers: dict[str, int] = {}
+    session = np.array([numbers.setdefault(a.session, len(numbers)) for a in accounts])
+    return session, np.bincount(session), tuple(numbers)
 
 
 def describe_class(number: int) -> str:

@@ -45,6 +45,8 @@ def aged_slots(snapshot: ClusterSnapshot, columns: Columns, size: int) -> NDArra
         return np.zeros(0, np.int64)
     waited = snapshot.now_seconds - columns.submitted[:size]
     old = np.flatnonzero(waited > min(known))
+    if not len(old):
+        return old
     by_bucket = np.array([np.inf if limit is None else limit for limit in limits])
     return old[waited[old] > by_bucket[columns.value[old] // BUCKET_WIDTH]]
 
@@ -52,20 +54,14 @@ def aged_slots(snapshot: ClusterSnapshot, columns: Columns, size: int) -> NDArra
 def use_classes(snapshot: ClusterSnapshot, accounts: list[Account]) -> UseClasses:
     """Return the classes of use of accounts, what runs now included."""
     now = snapshot.now_seconds
-    everybody: list[Account] = []
-    used = np.zeros(0)
-    if snapshot.usage is not None:
-        everybody = snapshot.usage.accounts()
-        used = snapshot.usage.all_used(at_seconds=now)
-    numbers = {account: number for number, account in enumerate(everybody)}
-    for account in (*accounts, *(grant.account for grant in snapshot.grants)):
-        if numbers.setdefault(account, len(everybody)) == len(everybody):
-            everybody.append(account)
-    used = np.concatenate([used, np.zeros(len(everybody) - len(used))])
-    for grant in snapshot.grants:
+    numbers = {} if snapshot.usage is None else snapshot.usage.numbers()
+    used = np.zeros(0) if snapshot.usage is None else snapshot.usage.all_used(at_seconds=now)
+    mine = [numbers.setdefault(account, len(numbers)) for account in accounts]
+    running = [numbers.setdefault(grant.account, len(numbers)) for grant in snapshot.grants]
+    used = np.concatenate([used, np.zeros(len(numbers) - len(used))])
+    for number, grant in zip(running, snapshot.grants, strict=True):
         if grant.started_seconds is not None:
-            used[numbers[grant.account]] += grant.num_systems * (now - grant.started_seconds)
+            used[number] += grant.num_systems * (now - grant.started_seconds)
     shares = {quota.name: quota.shares for quota in snapshot.sessions}
-    classes = classify(everybody, used, shares)
-    mine = [numbers[account] for account in accounts]
+    classes = classify(numbers, used, shares)
     return UseClasses(classes.session[mine], classes.user[mine])

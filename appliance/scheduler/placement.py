@@ -115,8 +115,11 @@ class Frame:
         holding = grant.holding
         for name in holding.reserved_systems:
             systems |= bits.get(name, 0)
-        groups = sum(self._group_bits.get(name, 0) for name in holding.node_groups)
-        return Placement(systems=systems, groups=groups, shares=tuple(self._shares(holding.pods)))
+        groups = 0
+        for name in holding.node_groups:
+            groups |= self._group_bits.get(name, 0)
+        shares = tuple(self._shares(holding.pods)) if holding.pods else ()
+        return Placement(systems=systems, groups=groups, shares=shares)
 
     def reserved(self, reservation: WorkflowReservation) -> Placement:
         """Return a workflow's reservation in bits."""

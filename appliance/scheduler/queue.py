@@ -282,30 +282,35 @@ class JobQueue:
             finished: Where those runs were from.
         """
         size, c = len(self.jobs), self.columns
-        mine = np.zeros(len(self._origins), bool)
-        for user, _, job_type in finished:
-            mine[self._origins_of_user.get((user, job_type), [])] = True
+        numbers = {
+            number
+            for user, _, job_type in finished
+            for number in self._origins_of_user.get((user, job_type), ())
+        }
         if self._learned_version != self.history.version_of_all:
             self._learned_version = self.history.version_of_all
-            mine[c.origin[:size]] = True
-        learned = np.zeros((3, len(self._origins)))
-        for number in np.flatnonzero(mine).tolist():
+            numbers.update(c.origin[:size].tolist())
+        if not numbers:
+            return
+        learned = np.full((3, len(self._origins)), np.nan)
+        for number in numbers:
             origin = self._origins[number]
-            if origin not in finished and self.history.knows(*origin):
-                mine[number] = False
-                continue
-            found = self.history.estimate(*origin)
-            learned[:, number] = (
-                found.expected_seconds,
-                found.bound_seconds,
-                found.known_bound_seconds,
-            )
-        slots = np.flatnonzero(mine[c.origin[:size]])
+            if origin in finished or not self.history.knows(*origin):
+                found = self.history.estimate(*origin)
+                learned[0, number] = found.expected_seconds
+                learned[1, number] = found.bound_seconds
+                learned[2, number] = found.known_bound_seconds
+        slots = np.flatnonzero(learned[0, c.origin[:size]] > 0)
+        if not slots.size:
+            return
         expected, bound, known_bound = learned[:, c.origin[slots]]
-        c.expected[slots] = np.minimum(expected, c.limit[slots])
-        is_free = np.isinf(c.limit[slots])
-        c.bound[slots[is_free]] = bound[is_free]
-        c.known_bound[slots[is_free]] = known_bound[is_free]
+        limit = c.limit[slots]
+        c.expected[slots] = np.minimum(expected, limit)
+        is_free = np.isinf(limit)
+        if is_free.any():
+            free = slots[is_free]
+            c.bound[free] = bound[is_free]
+            c.known_bound[free] = known_bound[is_free]
 
     def estimate_of(self, job: PendingJob) -> Estimate:
         """Return how long a job will run."""

@@ -140,7 +140,7 @@ class RunHistory:
             aftermath: How long it went on after its sessions; None if it had none.
         """
         seconds = max(seconds, _MIN_SECONDS)
-        for name in {program, ""}:
+        for name in (program, "") if program else ("",):
             origin = Origin(user, name, job_type)
             runs = self._runs.setdefault(origin, deque(maxlen=_RUNS_KEPT))
             runs.append(_Run(seconds, aftermath))

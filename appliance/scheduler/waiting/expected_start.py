@@ -25,7 +25,7 @@ from appliance.scheduler.demand import SYSTEMS
 from appliance.scheduler.placement import Placement
 from appliance.scheduler.queue import PendingJob
 from appliance.scheduler.run_time import Basis, Origin
-from appliance.scheduler.snapshot import Grant
+from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 from appliance.scheduler.waiting.resource_profile import Profile
 
 
@@ -54,9 +54,6 @@ class WaitingJobs:
 
     Args:
         cycle: The finished cycle. What is needed of its queue is copied, as the queue goes on.
-
-    Attributes:
-        snapshot: What the cycle saw, with what it decided.
     """
 
     def __init__(self, cycle: CycleState) -> None:
@@ -70,7 +67,11 @@ class WaitingJobs:
         self.demand = queue.columns.demand[queue.used_columns, :size]
         self.used = queue.used_columns
         self.promises = {promise.job.id: promise for promise in cycle.promises}
-        self.snapshot = replace(cycle.snapshot, grants=tuple(_grants_after(cycle)))
+
+    @cached_property
+    def snapshot(self) -> ClusterSnapshot:
+        """What the cycle saw, with what it decided; made when somebody asks."""
+        return replace(self.cycle.snapshot, grants=tuple(_grants_after(self.cycle)))
 
     def run_seconds(self, slot: int) -> float:
         """Return how long a waiting job is expected to run.
