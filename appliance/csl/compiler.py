@@ -213,21 +213,20 @@ def _check_fabric(layout: LayoutWorld) -> None:
     if options.fabric_dims is None:
         return
     west, east = options.width_west_buf, options.width_east_buf
-    need = (layout.width, layout.height)
+    wide = (layout.width + 7 + west + east, layout.height + 2)
     x, y = options.fabric_offsets
-    if options.memcpy:
-        wide = (layout.width + 7 + west + east, layout.height + 2)
-        if options.fabric_dims[0] < wide[0] or options.fabric_dims[1] < wide[1]:
-            _fail_fabric(
-                layout, f"at least {wide[0]}-by-{wide[1]} with memcpy", options.fabric_dims
-            )
-        if x < 4 + west or y < 1:
-            text = (
-                f"--fabric-offsets={x},{y} leave memcpy no room; they must be at least {4 + west},1"
-            )
-            layout.session.report(Diagnostic(Severity.ERROR, text, None))
-    if x + need[0] > options.fabric_dims[0] or y + need[1] > options.fabric_dims[1]:
-        _fail_fabric(layout, f"at least {x + need[0]}-by-{y + need[1]}", options.fabric_dims)
+    end = (x + layout.width, y + layout.height)
+    if options.memcpy and not _holds(options.fabric_dims, wide):
+        _fail_fabric(layout, f"at least {wide[0]}-by-{wide[1]} with memcpy", options.fabric_dims)
+    elif not _holds(options.fabric_dims, end):
+        _fail_fabric(layout, f"at least {end[0]}-by-{end[1]}", options.fabric_dims)
+    if options.memcpy and (x < 4 + west or y < 1):
+        text = f"--fabric-offsets={x},{y} leave memcpy no room; they must be at least {4 + west},1"
+        layout.session.report(Diagnostic(Severity.ERROR, text, None))
+
+
+def _holds(dims: tuple[int, int], need: tuple[int, int]) -> bool:
+    return dims[0] >= need[0] and dims[1] >= need[1]
 
 
 def _fail_fabric(layout: LayoutWorld, need: str, dims: tuple[int, int]) -> None:

@@ -207,7 +207,10 @@ class ExpressionParser(Cursor):
         self.expect("{")
         cases: list[tree.SwitchCase] = []
         while not self.sees("}"):
-            cases.append(self._switch_case())
+            case = self._switch_case()
+            if not case.values and any(not other.values for other in cases):
+                raise self.error("a 'switch' has one 'else'", case.start, case.end)
+            cases.append(case)
             if not self.accept(",") and not self.sees("}") and not self._ends_block(cases[-1]):
                 break
         self.expect("}")

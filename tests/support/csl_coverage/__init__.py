@@ -17,6 +17,7 @@ from tests.support.csl_coverage import (
     services,
     syntax,
     traffic,
+    transforms,
     types,
     values,
     vectors,
@@ -44,6 +45,7 @@ ROWS: tuple[Row, ...] = (
     *members.ROWS,
     *refused.ROWS,
     *services.ROWS,
+    *transforms.ROWS,
 )
 
 __all__ = ["ROWS", "Row", "expected_of", "result_of"]

@@ -7,7 +7,9 @@ MODULES = {
     "lib/bits.csl": r"""
 // bit tricks, generic over width
 fn width_of(comptime t: type) u16 {
-  return switch (t) { u8, i8 => 8, u16, i16 => 16, u32, i32 => 32, u64, i64 => 64, else => 0 };
+  if (t == u8 or t == i8) return 8;
+  if (t == u16 or t == i16) return 16;
+  return if (t == u32 or t == i32) 32 else if (t == u64 or t == i64) 64 else 0;
 }
 fn floor_log2(comptime t: type, x: t) u16 {
   @comptime_assert(width_of(t) > 0, "no integer");

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from appliance.fabric.commands import CopyOut, Launch, Region
+from appliance.fabric.commands import CopyIn, CopyOut, Launch, Region
 from appliance.fabric.host_interface import Simulator
 from tests.support.csl import compile_files
 
@@ -48,6 +48,9 @@ class Row:
         finishes: Whether `main` is all; otherwise the program itself calls
             `sys.unblock_cmd_stream()`.
         without_out: Whether `out` is not exported.
+        given: Floats of 32 bits that the host writes to symbols first.
+        calls: What the host launches.
+        symbol: What it reads then: integers of `out`, rounded floats of others.
         architectures: Where it holds.
         refused: Words of the error, for what is refused; `$$` marks its place.
         files: More files by path; `layout.csl` replaces the usual one.
@@ -62,6 +65,9 @@ class Row:
     prints: tuple[str, ...] = ()
     finishes: bool = True
     without_out: bool = False
+    given: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    calls: tuple[Launch, ...] = (Launch("main"),)
+    symbol: str = "out"
     architectures: tuple[str, ...] = BOTH
     refused: str = ""
     files: dict[str, str] = field(default_factory=dict)
@@ -87,10 +93,15 @@ def result_of(row: Row, architecture: str) -> tuple[list[int], list[str]]:
     compilation = compile_files(row.texts(), architecture=architecture, memcpy=True, **row.options)
     assert compilation.program is not None, compilation.render()
     simulator = Simulator(compilation.program)
-    simulator.submit(Launch("main"))
-    raw = simulator.wait(simulator.submit(CopyOut("out", ONE, NUM_WORDS, 32)))
+    for symbol, numbers in row.given.items():
+        words = np.array(numbers, np.float32).view(np.uint32).reshape(1, 1, -1)
+        simulator.submit(CopyIn(symbol, ONE, words, 32))
+    for call in row.calls:
+        simulator.submit(call)
+    raw = simulator.wait(simulator.submit(CopyOut(row.symbol, ONE, NUM_WORDS, 32)))
     assert raw is not None
-    return [int(word) for word in raw.ravel().view(np.int32)], simulator.console()
+    kind = np.int32 if row.symbol == "out" else np.float32
+    return [round(float(word)) for word in raw.ravel().view(kind)], simulator.console()
 
 
 def expected_of(row: Row) -> tuple[list[int], list[str]]:

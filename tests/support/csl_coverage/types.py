@@ -9,6 +9,7 @@ var c: bool = true; var x: i32 = 10; var s: i16 = 100; var l: i32 = 200; var h: 
 var a = [3]i16{ 7, 8, 9 }; var b = [2]i16{ 5, 6 };
 """
 VALUE = "const value = union { i: i16, f: f16, w: u16 };\n"
+EXTERN_VALUE = VALUE.replace("union", "extern union")
 WIDE = "integers of '{}' exist at compile time only"
 ROWS = (
     Row(
@@ -130,15 +131,15 @@ ROWS = (
     ),
     Row(
         page=PAGE,
-        says="every field of a union reads the same bits",
-        top=VALUE + "const one = value { .f = 1.0 };\nvar r: f16 = 1.0;",
+        says="every field of an 'extern' union reads the same bits",
+        top=EXTERN_VALUE + "const one = value { .f = 1.0 };\nvar r: f16 = 1.0;",
         body="out[0] = one.w; const two = value { .f = r + r }; out[1] = two.w; out[2] = two.i;",
         out=(0x3C00, 0x4000, 0x4000),
     ),
     Row(
         page=PAGE,
-        says="a field of a union is assigned at compile time",
-        top=VALUE
+        says="a field of an 'extern' union is assigned at compile time",
+        top=EXTERN_VALUE
         + "fn bits(x: f16) u16 { var v = value { .i = 0 }; v.f = x; return v.w; }\nconst k = bits(1.0);",
         body="out[0] = k;",
         out=(0x3C00,),
@@ -146,7 +147,7 @@ ROWS = (
     Row(
         page=PAGE,
         says="a union has a struct and an array among its fields",
-        top="const parts = union { both: struct { low: u16, high: u16 }, words: [2]u16, all: u32 };\nconst k = parts { .all = 0x12345678 };\nvar v: parts = .{ .words = [2]u16{ 1, 2 } };",
+        top="const parts = extern union { both: struct { low: u16, high: u16 }, words: [2]u16, all: u32 };\nconst k = parts { .all = 0x12345678 };\nvar v: parts = .{ .words = [2]u16{ 1, 2 } };",
         body="out[0] = k.both.high; out[1] = k.words[0]; out[2] = @as(i32, v.all);",
         out=(0x1234, 0x5678, 0x20001),
     ),
@@ -157,6 +158,36 @@ ROWS = (
         + "const item = struct { n: i16, v: value };\nvar items = [2]item{ .{ .n = 1, .v = .{ .i = 2 } }, item { .n = 3, .v = value { .w = 4 } } };",
         body="out[0] = items[0].v.i; out[1] = items[1].v.i; out[2] = items[1].n;",
         out=(2, 4, 3),
+    ),
+    Row(
+        page=PAGE,
+        says="the active field of a union is assigned at compile time, and a whole union",
+        top=VALUE
+        + "fn twice(x: i16) i16 { var v = value { .i = x }; v.i = v.i * 2; const s = .{ .v = v }; v = .{ .f = 1.5 }; return s.v.i + @as(i16, v.f * 2.0); }\nconst k = twice(20);",
+        body="out[0] = k; var v = value { .f = 1.0 }; out[1] = v.w;",
+        out=(43, 0x3C00),
+    ),
+    Row(
+        page=PAGE,
+        says="another field of a union is not read at compile time",
+        top=VALUE + "const k = value { .i = 1 };",
+        body="out[0] = $$k.w;",
+        refused="field 'w' of a union whose active field is 'i'",
+    ),
+    Row(
+        page=PAGE,
+        says="another field of a union is not read by its name",
+        top=VALUE + "const k = [2]value{ value { .i = 1 }, value { .w = 2 } };",
+        body='out[0] = @field(k[0], "i"); out[1] = $$@field(k[1], "i");',
+        refused="field 'i' of a union whose active field is 'w'",
+    ),
+    Row(
+        page=PAGE,
+        says="another field of a union is not assigned at compile time",
+        top=VALUE
+        + "fn bits(x: f16) u16 { var v = value { .i = 0 }; $$v.f = x; return 1; }\nconst k = bits(1.0);",
+        body="out[0] = k;",
+        refused="field 'f' of a union whose active field is 'i'",
     ),
     Row(
         page=PAGE,

@@ -237,7 +237,7 @@ RULES = (
     Rule("dsr.four", "Four dimensions take an XDSR and an SR too in 2.10.", "test_diagnostics_vectors.test_four_dimensions_take_three_registers_in_2_10", "test_diagnostics_vectors.test_four_dimensions_take_three_registers_in_2_10", "a mem4d_dsd needs '@load_to_dsr_xdsr_sr'"),
     Rule("dsr.fabric", "A fabin is not loaded to a dest, a fabout to a dest only.", "test_dsds.test_dsrs_are_loaded_and_used", _NO_DSDS, "a fabin_dsd cannot be in a 'dsr_dest'"),
     # 6. Tasks.
-    Rule("ids.colors", "Colors are 0 to 32; 0 to 23 can be routed.", _TOP, _TOP, "color -4 is outside 0 to 32"),
+    Rule("ids.colors", "Colors are 0 to 23; 32 is none.", _TOP, _TOP, "color -4 is outside 0 to 23"),
     Rule("ids.local", "Local task ids are 0 to 30, from 8 on WSE-3.", _TASKS, _NO_TASKS, "outside 8 to 30, the range of wse3"),
     Rule("ids.control", "Control task ids are 0 to 63.", "test_tasks_and_queues.test_control_tasks_have_a_table_of_their_own_if_asked", _NO_TASKS, "outside 0 to 63"),
     Rule("ids.data", "A data task id is a color on WSE-2, an input queue on WSE-3.", _D_TOP, _NO_TASKS, "a data task id of wse3 needs a value of type 'input_queue'"),
@@ -245,7 +245,7 @@ RULES = (
     Rule("ids.known", "Queues are known at compile time, colors need not be.", _F_CODE, _F_CODE, "the number of an input queue must be known at compile time"),
     Rule("tasks.local", "A local task has no parameters.", _TASKS, _NO_TASKS, "cannot have parameters"),
     Rule("tasks.data", "A data task has parameters of 32 bits together.", "test_tasks_and_queues.test_data_tasks_take_their_arguments_from_the_low_end", _NO_TASKS, "take 48 bits; a wavelet has 32"),
-    Rule("tasks.data_color", "A data task has a color that can be routed.", _F_TOP, _F_TOP, "no data comes on color 24"),
+    Rule("tasks.data_color", "A data task has a color that can be routed.", _F_TOP, _F_TOP, "no data comes on color 32"),
     Rule("tasks.control", "A control task takes 16 bits.", _TOP, _TOP, "the parameters of control task 't' take 32 bits; a wavelet has 16"),
     Rule("tasks.void", "A task returns nothing.", _TOP, _TOP, "task 't' returns 'u16'; a task is void"),
     Rule("tasks.table", "One id is bound once; tables are shared as the machine shares them.", "test_tasks_and_queues.test_control_tasks_have_a_table_of_their_own_if_asked", _NO_TASKS, "wse2 has one table for both"),

@@ -107,7 +107,7 @@ def test_a_function_that_nothing_reaches_is_not_checked() -> None:
         ("comptime { _ = @$$foo(); }".replace("@$$", "$$@"), "there is no builtin '@foo'"),
         ("comptime { _ = $$@zeross([3]u16); }", "did you mean '@zeros'?"),
         ("comptime { _ = $$@zeros(); }", "'@zeros' takes 1 argument, got 0"),
-        ("comptime { _ = $$switch (3) { 1 => 2 }; }", "needs an 'else' prong"),
+        ("comptime { _ = $$switch (@as(i16, 3)) { 1 => 2 }; }", "needs an 'else' prong"),
         ("param $$p: u16; comptime { _ = p; }", "param 'p' has no value; give it in the struct"),
     ],
 )  # fmt: skip

@@ -78,7 +78,7 @@ AT_THE_TOP = [
     ("const z = @range_start(range);",
      "const z = $$@range_start(1);", "'@range_start' needs a range"),
     # Identifiers.
-    ("const z = @get_color(23);", "const z = @get_color($$33);", "color 33 is outside 0 to 32"),
+    ("const z = @get_color(23);", "const z = @get_color($$24);", "color 24 is outside 0 to 23"),
     ("const z = @get_data_task_id(red);",
      "const z = @get_data_task_id($$iq);", "a data task id of wse2 needs a value of type 'color'"),
     ("const z = @get_dsr(dsr_dest, 1);",
@@ -117,8 +117,8 @@ AT_THE_TOP = [
      "comptime { @set_local_color_config(red, $$.{ .routes = .{ .rx = .{ 1 }, .tx = .{ RAMP } } }); }",
      "'.rx' needs directions, got 'comptime_int'"),
     ("comptime { @set_local_color_config(red, .{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } } }); }",
-     "comptime { @set_local_color_config($$@get_color(27), .{ .routes = .{ .rx = .{ WEST }, "
-     ".tx = .{ RAMP } } }); }", "color 27 cannot be routed; routable colors are 0 to 23"),
+     "comptime { @set_local_color_config($$@get_color(32), .{ .routes = .{ .rx = .{ WEST }, "
+     ".tx = .{ RAMP } } }); }", "color 32 cannot be routed; routable colors are 0 to 23"),
     ("comptime { @set_teardown_handler(nothing, red); }",
      "comptime { @set_teardown_handler($$twice, red); }", "a handler is a function without arguments"),
     # Modules.

@@ -41,7 +41,7 @@ AT_THE_TOP = [
     ("task take(v: u16) void {}\ncomptime { @bind_data_task(take, @get_data_task_id(red)); }",
      "task take(v: bool) void {}\ncomptime { @bind_data_task($$take, @get_data_task_id(red)); }", "task 'take' cannot take a 'bool' from a wavelet"),
     ("task take(v: u16) void {}\ncomptime { @bind_data_task(take, @get_data_task_id(@get_color(23))); }",
-     "task take(v: u16) void {}\ncomptime { @bind_data_task(take, $$@get_data_task_id(@get_color(24))); }", "no data comes on color 24; colors are 0 to 23"),
+     "task take(v: u16) void {}\ncomptime { @bind_data_task(take, $$@get_data_task_id(@get_color(32))); }", "no data comes on color 32; colors are 0 to 23"),
     (configured(".filter = .{ .kind = .{ .range = true } }"),
      configured(".filter = .{ .kind = .{ .counter = true, .range = true } }", mark="$$"), "'.kind' of a filter is one of"),
     ("task late() void {}\ncomptime { @bind_local_task(late, @get_local_task_id(9)); @activate(late); }",

@@ -45,9 +45,9 @@ IN_CODE = [
      "a call through a pointer is not possible at compile time"),
     # Blocks, branches, switches.
     ("x = b: { break :b x; };", "x = $${ return; };", "a block used as a value is left by 'break :label value' only"),
-    ("x = switch (1) { 1 => 2, else => 3 };", "x = switch (1) { $$1 => {}, else => 3 };", "this prong has no value"),
+    ("x = switch (@as(u16, 1)) { 1 => 2, else => 3 };", "x = switch (@as(u16, 1)) { $$1 => {}, else => 3 };", "this prong has no value"),
     ("switch (x) { 1 => {}, else => {} }", "switch (x) { $$x => {}, else => {} }", "the value of a prong must be known at compile time"),
-    ("switch (x) { 1 => {}, else => {} }", "switch ($$y) { 1.0 => {}, else => {} }", "'switch' does not apply to 'f32' at run time"),
+    ("switch (x) { 1 => {}, else => {} }", "switch ($$y) { 1.0 => {}, else => {} }", "'switch' takes an integer with a width or an enum, not 'f32'"),
     ("const z = if (ok) x else 2;", "const z = $$if (ok) 1 else 2;", "'comptime_int' needs a type at run time; write @as(TYPE, ...)"),
     ("const z = if (ok) x else 2;", "const z = $$if (ok) x else y;", "the sides have different types: 'u16' and 'f32'"),
     ("const z = if (ok) x else 2;", "const z = $$if (ok) u16 else i16;", "a value of type 'type' cannot depend on a run-time condition"),

@@ -37,9 +37,9 @@ ONE = '@set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{}); const c = @get
         (f"layout {{ {ONE} @set_color_config(0, 0, $$3, .{{}}); }}", "expected a color"),
         (f"layout {{ {ONE} @set_color_config(0, 0, c, $$.{{}}); }}", "need '.rx'"),
         (
-            f"layout {{ {ONE} @set_color_config(0, 0, $$@get_color(30), "
+            f"layout {{ {ONE} @set_color_config(0, 0, $$@get_color(32), "
             ".{ .routes = .{ .rx = .{}, .tx = .{} } }); }",
-            "color 30 cannot be routed",
+            "color 32 cannot be routed",
         ),
         (
             f"layout {{ {ONE} const r = .{{ .routes = .{{ .rx = WEST, .tx = RAMP }} }};"
@@ -245,6 +245,12 @@ def test_a_pe_may_have_no_code() -> None:
 )  # fmt: skip
 def test_the_rectangle_must_fit_the_fabric(options: dict[str, object], text: str) -> None:
     check_error_in({"layout.csl": f"layout {{ {ONE} }}", "pe.csl": PE}, text, **options)
+
+
+def test_a_fabric_that_is_too_small_is_one_error() -> None:
+    files = {"layout.csl": f"layout {{ {ONE} }}", "pe.csl": PE}
+    found = compile_files(files, fabric_dims=(4, 1), fabric_offsets=(4, 1), memcpy=True)
+    assert len(found.diagnostics) == 1
 
 
 def test_unknown_parameters_are_a_warning() -> None:

@@ -192,6 +192,8 @@ def test_the_fourier_transform_takes_both_forms_of_its_arguments(arguments: str)
     [
         ("2, 8", "layout.csl:6:3: error: function 'FFT_kernel' takes 3 arguments, got 2"),
         ("1, 0, 2, 8, f32", "the transform begins at PE (0, 0)"),
+        ("2, 6, f32", "the size must be a power of two"),
+        ("3, 8, f32", "the size must be a multiple of the PEs of a row"),
     ],
 )
 def test_the_fourier_transform_refuses_others(arguments: str, text: str) -> None:

@@ -11,7 +11,7 @@ TASK = "task t() void { } task d(x: u32) void { } const id = @get_local_task_id(
 @pytest.mark.parametrize(
     ("source", "text", "architecture"),
     [
-        ("comptime { _ = @get_color($$33); }", "color 33 is outside 0 to 32", "wse2"),
+        ("comptime { _ = @get_color($$33); }", "color 33 is outside 0 to 23", "wse2"),
         ("comptime { _ = @get_local_task_id($$31); }", "outside 0 to 30", "wse2"),
         ("comptime { _ = @get_local_task_id($$7); }", "outside 8 to 30, the range of wse3", "wse3"),
         ("comptime { _ = @get_control_task_id($$64); }", "outside 0 to 63", "wse2"),
@@ -104,8 +104,8 @@ TASK = "task t() void { } task d(x: u32) void { } const id = @get_local_task_id(
             "wse2",
         ),
         (
-            "comptime { @initialize_queue(@get_input_queue(1), $$.{ .color = @get_color(24) }); }",
-            "color 24 cannot be routed",
+            "comptime { @initialize_queue(@get_input_queue(1), $$.{ .color = @get_color(32) }); }",
+            "color 32 cannot be routed",
             "wse2",
         ),
     ],

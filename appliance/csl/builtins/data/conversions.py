@@ -18,10 +18,10 @@ from appliance.csl.semantics.expressions.evaluate import (
     operand_of,
     rounded,
 )
-from appliance.csl.semantics.expressions.places import FIELD_PLACE, place_of
+from appliance.csl.semantics.expressions.places import FIELD_PLACE, accessed_part, place_of
 from appliance.csl.semantics.values import numbers
 from appliance.csl.semantics.values import types as t
-from appliance.csl.semantics.values.place_kinds import Place, as_place, part_of
+from appliance.csl.semantics.values.place_kinds import Place, as_place
 from appliance.csl.semantics.values.types import Type
 from appliance.csl.semantics.values.values import (
     Const,
@@ -197,7 +197,7 @@ def _field_place(node: tree.BuiltinCall, frame: Frame) -> Place:
         return as_place(value.value.member(name, frame, node.arguments[1].start))
     if not isinstance(type_, t.StructType | t.PackedType) or name not in type_.index:
         frame.fail(node, f"type '{type_}' has no field '{name}'")
-    return part_of(operand, type_.index[name])
+    return accessed_part(operand, type_.index[name], node, frame)
 
 
 FIELD_PLACE.append(_field_place)

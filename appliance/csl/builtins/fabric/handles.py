@@ -10,14 +10,16 @@ from appliance.csl.semantics.values.values import Const, Runtime, Value
 from appliance.csl.syntax import tree
 
 _RANGES: dict[str, tuple[t.Type, tuple[int, int], tuple[int, int], str]] = {
-    "get_color": (t.COLOR, (0, 32), (0, 32), "color"),
+    "get_color": (t.COLOR, (0, 23), (0, 23), "color"),
     "get_local_task_id": (t.LOCAL_TASK, (0, 30), (8, 30), "local task id"),
     "get_control_task_id": (t.CONTROL_TASK, (0, 63), (0, 63), "control task id"),
     "get_input_queue": (t.INPUT_QUEUE, (0, 7), (0, 7), "input queue"),
     "get_output_queue": (t.OUTPUT_QUEUE, (0, 5), (0, 7), "output queue"),
     "get_ut_id": (t.MICROTHREAD, (0, 7), (0, 7), "microthread id"),
 }
-"""Type, first and last number on WSE-2 and on WSE-3; color 32 is none, as programs write it."""
+"""Type, first and last number on WSE-2 and on WSE-3."""
+_NO_COLOR = 32
+"""No color, as programs write it: `@get_color(32)`."""
 
 
 @builtin("get_color", 1)
@@ -36,7 +38,8 @@ def _get_handle(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> 
         frame.fail(node.arguments[0], f"a {what} needs an integer, got '{value.type}'")
     if isinstance(value, Const):
         low, high = wse3 if frame.world.session.is_wse3 else wse2
-        if not low <= value.value <= high:
+        is_none = type_ is t.COLOR and value.value == _NO_COLOR
+        if not low <= value.value <= high and not is_none:
             arch = frame.world.session.options.architecture
             frame.fail(
                 node.arguments[0],

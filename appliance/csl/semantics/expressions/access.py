@@ -116,7 +116,7 @@ def copied(type_: Type, raw: Any) -> Any:  # noqa: ANN401 - raw values, see Cons
             return [Const(item.type, copied(item.type, item.value)) for item in raw]
         return list(raw)
     if isinstance(type_, t.StructType):
-        return tuple([Const(item.type, copied(item.type, item.value)) for item in raw])
+        return tuple([item.__class__(item.type, copied(item.type, item.value)) for item in raw])
     return raw
 
 

@@ -131,7 +131,35 @@ def field_place(operand: Place, node: tree.Member, frame: Frame) -> Place:
         near = did_you_mean(node.name, type_.field_names)
         span = (node.name_start, node.end)
         frame.fail(span, f"type '{type_}' has no field '{node.name}'{near}")
+    return accessed_part(operand, at, node, frame)
+
+
+def accessed_part(operand: Place, at: int, node: tree.Node, frame: Frame) -> Place:
+    """A field by its number; of a plain union that is known, the active one."""
+    type_ = operand.type
+    if isinstance(type_, t.StructType) and type_.is_union:
+        _check_active(operand, type_, at, node, frame)
     return part_of(operand, at)
+
+
+def _check_active(
+    operand: Place, type_: t.StructType, at: int, node: tree.Node, frame: Frame
+) -> None:
+    if isinstance(operand, Cell):
+        content = operand.content()
+        fields = content.value if isinstance(content, Const) else content
+    elif isinstance(operand, Fixed) and isinstance(operand.value, Const):
+        fields = operand.value.value
+    else:
+        return
+    if not fields[at].is_inactive:
+        return
+    active = next(i for i, field in enumerate(fields) if not field.is_inactive)
+    frame.fail(
+        node,
+        f"field '{type_.field_names[at]}' of a union whose active field is "
+        f"'{type_.field_names[active]}'; assign a whole union, or make it 'extern' or 'packed'",
+    )
 
 
 def _index(node: tree.Index, frame: Frame) -> Place:

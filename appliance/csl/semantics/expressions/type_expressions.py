@@ -82,7 +82,7 @@ def _struct_type(node: tree.StructType, frame: Frame, expected: Type | None) -> 
         line = source.line_column(node.start)[0]
         made = t.StructType(
             f"{node.kind} ({source.path}:{line})", names, field_types, key, is_tuple=False,
-            is_union=node.kind == "union",
+            is_union=node.kind == "union", is_extern=node.is_extern,
         )  # fmt: skip
         made.index.update({name: at for at, name in enumerate(names)})
         t.count_fields(made)

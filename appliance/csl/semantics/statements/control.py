@@ -143,24 +143,35 @@ SWITCH.append(_switch_statement)
 
 def _operand(node: tree.SwitchExpression, frame: Frame) -> Value:
     value = evaluate(node.operand, frame)
+    type_ = value.type
     if is_poison(value):
         frame.silent()
+    if not isinstance(type_, t.IntType | t.EnumType) and type_ is not t.BOOL:
+        remedy = "; write @as(TYPE, ...)" if type_ is t.COMPTIME_INT else ""
+        text = f"'switch' takes an integer with a width or an enum, not '{type_}'{remedy}"
+        frame.fail(node.operand, text)
     return value
 
 
 def _chosen(node: tree.SwitchExpression, operand: Const, frame: Frame) -> tree.SwitchCase | None:
-    """The prong of a known value."""
-    default = None
-    for case in node.cases:
-        if not case.values:
-            default = case
-        for item in case.values:
-            value = _case_value(item, operand.type, frame)
-            if value.key == operand.key or value.value == operand.value:
-                return case
+    """The prong of a known value; all prongs are looked at, since each value has one."""
+    numbers = _prongs(node, operand.type, frame)
+    default = next((case for case in node.cases if not case.values), None)
     if default is None:
-        _check_exhaustive(node, operand.type, frame)
-    return default
+        _check_all_members(node, operand.type, set(numbers), frame)
+    return numbers.get(int(operand.value), default)
+
+
+def _prongs(node: tree.SwitchExpression, type_: Type, frame: Frame) -> dict[int, tree.SwitchCase]:
+    """The prong of each number that is named."""
+    found: dict[int, tree.SwitchCase] = {}
+    for case in node.cases:
+        for item in case.values:
+            number = int(_case_value(item, type_, frame).value)
+            if number in found:
+                frame.fail(item, f"the value {number} is in two prongs")
+            found[number] = case
+    return found
 
 
 def _case_value(item: tree.Expression, type_: Type, frame: Frame) -> Const:
@@ -178,23 +189,14 @@ def _blocks(
     builder, position = frame.builder, frame.position(node)
     assert builder is not None
     machine = operand.type.machine
-    if not isinstance(machine, Scalar) or machine.is_float:
-        frame.fail(node.operand, f"'switch' does not apply to '{operand.type}' at run time")
-    pairs: list[tuple[int, int]] = []
-    prongs: list[tuple[int, tree.SwitchCase]] = []
-    default = None
-    for case in node.cases:
-        block = builder.new_block()
-        prongs.append((block, case))
-        if not case.values:
-            default = block
-        for item in case.values:
-            number = int(_case_value(item, operand.type, frame).value)
-            if any(number == other for other, _ in pairs):
-                frame.fail(item, f"the value {number} is in two prongs")
-            pairs.append((number, block))
+    assert isinstance(machine, Scalar), "an integer or enum at run time is in a register"
+    numbers = _prongs(node, operand.type, frame)
+    prongs = [(builder.new_block(), case) for case in node.cases]
+    block_of = {id(case): block for block, case in prongs}
+    pairs = [(number, block_of[id(case)]) for number, case in numbers.items()]
+    default = next((block for block, case in prongs if not case.values), None)
     if default is None:
-        _check_all_members(node, operand.type, {number for number, _ in pairs}, frame)
+        _check_all_members(node, operand.type, set(numbers), frame)
         default = builder.new_block()
         builder.terminate(
             Switch(operand_of(operand, node, frame), machine, tuple(pairs), default, position)
@@ -208,15 +210,10 @@ def _blocks(
     return prongs
 
 
-def _check_exhaustive(node: tree.SwitchExpression, type_: Type, frame: Frame) -> None:
-    values = {_case_value(item, type_, frame).value for case in node.cases for item in case.values}
-    _check_all_members(node, type_, values, frame)
-
-
 def _check_all_members(
     node: tree.SwitchExpression, type_: Type, values: set[int], frame: Frame
 ) -> None:
-    if type_ is t.BOOL and {bool(value) for value in values} == {True, False}:
+    if type_ is t.BOOL and len(values) == 2:
         return
     if isinstance(type_, t.EnumType):
         missing = [name for name, number in type_.members.items() if number not in values]

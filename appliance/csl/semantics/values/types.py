@@ -135,6 +135,7 @@ class StructType(Type):
     identity: object
     is_tuple: bool
     is_union: bool = False
+    is_extern: bool = False
     index: dict[str, int] = field(default_factory=dict, init=False)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from appliance.csl.semantics.values import numbers
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import StructType, Type
-from appliance.csl.semantics.values.values import Const
+from appliance.csl.semantics.values.values import Const, Inactive
 
 
 def has_plain_bits(type_: Type) -> bool:
@@ -23,7 +23,8 @@ def union_of(type_: StructType, at: int, value: Const) -> Const:
     """A union whose field `at` has a value; bytes that the field leaves free are zero."""
     data = bytearray(t.size_of(type_))
     _write(data, 0, value.type, value.value)
-    fields = [Const(field, _read(data, 0, field)) for field in type_.field_types]
+    other = Const if type_.is_extern else Inactive
+    fields = [other(field, _read(data, 0, field)) for field in type_.field_types]
     fields[at] = value
     return Const(type_, tuple(fields))
 

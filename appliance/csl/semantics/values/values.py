@@ -19,6 +19,7 @@ class Const:
     """
 
     __slots__ = ("_key", "type", "value")
+    is_inactive = False
 
     # The kinds of value above have no common type.
     def __init__(self, type_: Type, value: Any) -> None:  # noqa: ANN401
@@ -35,6 +36,13 @@ class Const:
         if self._key is None:
             self._key = (self.type, _key(self.value))
         return self._key
+
+
+class Inactive(Const):
+    """The bits of a field of a plain union that is not the active one, which no code reads."""
+
+    __slots__ = ()
+    is_inactive = True
 
 
 class Runtime:
@@ -145,7 +153,7 @@ def fields_of(value: "Const | Mixed") -> tuple[Value, ...]:
 
 def _key(value: Any) -> object:  # noqa: ANN401 - see Const
     if value.__class__ is tuple:
-        return tuple([item.key if item.__class__ is Const else item for item in value])
+        return tuple([item.key if isinstance(item, Const) else item for item in value])
     if value.__class__ is list:
         return tuple([_key(item) for item in value])
     if value.__class__ is float:
