@@ -62,7 +62,8 @@ def evaluate_as(node: tree.Expression, frame: Frame, type_: Type, what: str) -> 
 
 def known(node: tree.Expression, frame: Frame, what: str, expected: Type | None = None) -> Const:
     """The value of an expression that must be known at compile time."""
-    value = evaluate(node, where_known(node, frame), expected)
+    where = frame if frame.builder is None else where_known(node, frame)
+    value = evaluate(node, where, expected)
     if value.__class__ is not Const:
         frame.fail(node, f"{what} must be known at compile time")
     if is_poison(value):

@@ -172,7 +172,8 @@ def _binary(node: tree.Binary, frame: Frame, expected: Type | None) -> Value:
     if op in _LOGICAL:
         return _logical(node, frame)
     wanted = None if op in _COMPARISONS else expected
-    left = evaluate(node.left, frame, _wanted_on_the_left(node, frame, wanted))
+    of_left = wanted if frame.builder is None else _wanted_on_the_left(node, frame, wanted)
+    left = evaluate(node.left, frame, of_left)
     if op in _SHIFTS:
         right = evaluate(node.right, frame, t.U16)
     else:
@@ -187,7 +188,7 @@ def _is_typed(value: Value) -> bool:
 
 def _wanted_on_the_left(node: tree.Binary, frame: Frame, wanted: Type | None) -> Type | None:
     """The type for literals that an `if` on the left chooses from: that of the right side."""
-    if frame.builder is None or node.op in _SHIFTS or not _is_chosen(node.left):
+    if node.op in _SHIFTS or not _is_chosen(node.left):
         return wanted
     with frame.only_typed(node) as aside:
         right = evaluate(node.right, aside, wanted)
