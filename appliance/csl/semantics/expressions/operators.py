@@ -218,7 +218,7 @@ def binary_operation(op: str, left: Value, right: Value, node: tree.Node, frame:
     type_ = left.type
     if op in _COMPARISONS:
         return _compare(op, left, right, node, frame)
-    if not is_number(type_) or (op in _OF_INTEGERS and not is_integer(type_)):
+    if not (is_integer(type_) if op in _OF_INTEGERS else is_number(type_)):
         frame.fail(_operator(node), f"'{op}' does not apply to '{type_}'")
     return _arithmetic(op, type_, left, right, node, frame)
 
