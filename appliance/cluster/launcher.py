@@ -10,8 +10,10 @@ from typing import Protocol
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.pods.end_cause import EndCause
 from appliance.core.pods.pod_spec import PodSpec
+from appliance.core.quick_init import quick_init
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodExit:
     """A pod has ended.

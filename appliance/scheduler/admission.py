@@ -16,6 +16,7 @@ from appliance.core.cluster.records import Holding
 from appliance.core.cluster.requirements import PodDemand
 from appliance.core.errors import UnschedulableError
 from appliance.core.ids import JobId
+from appliance.core.quick_init import quick_init
 from appliance.scheduler.demand import GROUPS, Demand, NodeRoom
 from appliance.scheduler.order import order_keys
 from appliance.scheduler.placement import Capacity, Frame, Placement, place
@@ -78,6 +79,7 @@ class Promise:
     last: Grant | None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """The latest known time at which something is released; ordered by time, then by job.

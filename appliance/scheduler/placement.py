@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from appliance.core.cluster.records import PodPlacement
 from appliance.core.cluster.requirements import GroupKind, PodDemand
+from appliance.core.quick_init import quick_init
 from appliance.scheduler.demand import Demand, NodeRoom, supply_columns
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant, WorkflowReservation
 
@@ -30,6 +31,7 @@ class NodeShare:
     pod: PodDemand
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """Named resources, as bits and indices of a `Frame`.

@@ -19,6 +19,7 @@ from appliance.core.cluster.records import DEFAULT_SESSION
 from appliance.core.cluster.requirements import GroupKind, PodDemand
 from appliance.core.dependencies import Dependency
 from appliance.core.ids import JobId, WorkflowId
+from appliance.core.quick_init import quick_init
 from appliance.scheduler.demand import NUM_COLUMNS, Demand
 from appliance.scheduler.fair_share import Account
 from appliance.scheduler.run_time import Estimate, Origin, RunHistory
@@ -32,6 +33,7 @@ _FIRST_SLOTS = 1024
 _SEARCHED_ONE_BY_ONE = 32
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingJob:
     """A job that waits for resources.

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.run import Aftermath
+from appliance.core.quick_init import quick_init
 from appliance.scheduler.new_programs import NewPrograms
 from appliance.scheduler.policy import Policy
 
@@ -47,6 +48,7 @@ class Basis(StrEnum):
     DEFAULT = "default"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """How long a job will run.

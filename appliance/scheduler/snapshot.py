@@ -13,6 +13,7 @@ from appliance.core.cluster.records import DEFAULT_PRIORITY, NO_HOLDING, Holding
 from appliance.core.cluster.run import Aftermath, CompletedSessions, RunProgress
 from appliance.core.cluster.systems import Node, NodeGroup, System
 from appliance.core.ids import JobId, WorkflowId
+from appliance.core.quick_init import quick_init
 from appliance.scheduler.fair_share import NOBODY, Account, UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.run_time import Basis, Estimate
@@ -22,6 +23,7 @@ _OVERRUN_SECONDS = 60.0
 _MIN_REST_SECONDS = 1.0
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
     """What a job holds, from its admission until its last pod is gone.

@@ -16,6 +16,7 @@ from typing import assert_never
 
 from appliance.core.cluster.records import User
 from appliance.core.errors import UserError
+from appliance.core.quick_init import quick_init
 
 ADMIN_PRIORITIES = 100
 """Priority values below this one (bucket P0) are for administrators of the cluster."""
@@ -80,6 +81,7 @@ class Account:
     blocked_at: dt.datetime | None = None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
     """Who asks, after it was found out.
@@ -107,6 +109,7 @@ class Principal:
         return self.role is UserRole.CLUSTER_ADMIN
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The object of a request.

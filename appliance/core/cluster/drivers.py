@@ -15,6 +15,7 @@ from typing import Any
 
 from appliance.core.errors import UserError
 from appliance.core.integers import MAX_SECONDS
+from appliance.core.quick_init import quick_init
 
 MAX_RESTARTS = 100
 """More than this is a script that cannot work."""
@@ -93,6 +94,7 @@ DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where programs are looked for if the environment of a run does not say."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSpec:
     """What a driver runs.

@@ -10,6 +10,7 @@ from appliance.core.changed_values import changed
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.requirements import Requirements
 from appliance.core.ids import JobId, PodName, Role, WorkflowId
+from appliance.core.quick_init import quick_init
 
 DEFAULT_SESSION = "job-operator"
 """The session (namespace) that exists without being created."""
@@ -54,6 +55,7 @@ class CoordinatorAddress:
     owner_uid: int
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A job as it is submitted.
@@ -176,6 +178,7 @@ NO_HOLDING = Holding()
 """What a job holds that waits, or that holds systems alone."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord(NewJob):
     """A job as stored.
@@ -220,6 +223,7 @@ class JobRecord(NewJob):
         return changed(self, **changes)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
     """A pod as stored.

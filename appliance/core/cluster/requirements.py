@@ -9,6 +9,7 @@ from typing import Any
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.dependencies import Dependency
 from appliance.core.ids import Role
+from appliance.core.quick_init import quick_init
 
 NODE_ROLES = ("management", "memory", "broadcastreduce", "activation", "worker")
 """Roles that CPU nodes have."""
@@ -39,6 +40,7 @@ class PodDemand:
     num_cores: int = 0
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
     """What a job asks for beyond its systems.

@@ -16,6 +16,7 @@ from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.ids import Role
 from appliance.core.plans.plan import Execution, Precision
 from appliance.core.plans.shard_count import ONE_NODE, MemoryNodes
+from appliance.core.quick_init import quick_init
 
 Own = TypeVar("Own", bound="PodOptions")
 
@@ -135,6 +136,7 @@ class ServingPodOptions(PodOptions):
 Serving = TypeVar("Serving", bound=ServingPodOptions)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorPodOptions(ServingPodOptions):
     """The options of a coordinator.
@@ -243,6 +245,7 @@ class SwarmxPodOptions(PodOptions):
     keep_weight_bytes: int = 0
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPodOptions(PodOptions):
     """The options of an input worker.
@@ -263,6 +266,7 @@ class ActivationPodOptions(PodOptions):
     """The options of the pod that gives a system its batches: those of every pod."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverPodOptions(PodOptions):
     """The options of a driver.

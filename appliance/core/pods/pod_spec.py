@@ -10,6 +10,7 @@ from appliance.core.errors import InternalError
 from appliance.core.ids import JobId, PodName, Role, pod_name
 from appliance.core.pods.options_text import read_options, write_options
 from appliance.core.pods.pod_options import PodOptions, for_role, options_type
+from appliance.core.quick_init import quick_init
 
 Options = TypeVar("Options", bound=PodOptions)
 
@@ -35,6 +36,7 @@ EXIT_COORDINATOR_FROZEN = 76
 """Exit code of a pod whose coordinator was frozen for too long."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSpec:
     """Identity and context of one pod; the launcher hands it over as a JSON file.

@@ -3,11 +3,14 @@
 import datetime as dt
 from dataclasses import dataclass
 
+from appliance.core.quick_init import quick_init
+
 SOMEBODY = "somebody with write access"
 """Who changed an object of Kubernetes, which does not say who it was."""
 NO_UID = -1
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
     """A change that somebody made or was refused.

@@ -13,6 +13,7 @@ from appliance.core.cluster.records import MAX_LABELS, User
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.label_selector import LabelRequirement
+from appliance.core.quick_init import quick_init
 
 
 class JobOrder(StrEnum):
@@ -98,6 +99,7 @@ class JobFilter:
             )
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLine:
     """A job in a list.

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from appliance.core.ids import JobId
 from appliance.core.integers import find_integer
+from appliance.core.quick_init import quick_init
 
 _CAPACITY = 20_000
 
@@ -38,6 +39,7 @@ class Topic(StrEnum):
     SYSTEM = "system"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Something has changed.

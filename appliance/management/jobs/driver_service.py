@@ -34,6 +34,7 @@ from appliance.core.ids import (
 )
 from appliance.core.queries.job_filter import JobFilter
 from appliance.core.queries.label_selector import equal_to
+from appliance.core.quick_init import quick_init
 from appliance.management.access.authorization import write_down
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.changes.watch import Awaited
@@ -57,6 +58,7 @@ logger = logging.getLogger(__name__)
 _MAX_AFTER = 256
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSubmission:
     """A detached run as it is asked for.

@@ -27,6 +27,7 @@ from appliance.core.changed_values import changed
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.pods.end_cause import EndCause
+from appliance.core.quick_init import quick_init
 from appliance.management.reconciler.verdicts import (
     Verdict,
     lost_pod_verdict,
@@ -212,6 +213,7 @@ _MayBeLate = (
 """What others tell of a run that is over as they tell of it. The scheduler knows what is over."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enter:
     """Store a new phase."""

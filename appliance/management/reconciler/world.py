@@ -18,6 +18,7 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, JobRecord
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.pods.end_cause import EndCause
+from appliance.core.quick_init import quick_init
 from appliance.management.changes.watch import Awaited, JobWatch
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.pods.coordinators import Coordinators
@@ -36,6 +37,7 @@ from appliance.scheduler.snapshot import Grant
 PlanPods = Callable[[JobRecord], PlannedPods]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveJob:
     """A job that has not ended.

@@ -23,6 +23,7 @@ from appliance.core.errors import (
     UnauthenticatedError,
 )
 from appliance.core.ids import JOB_PREFIX, JobId, WorkflowId
+from appliance.core.quick_init import quick_init
 from appliance.management.access.allowances import Allowances, Hold
 from appliance.management.access.authorization import (
     Access,
@@ -53,6 +54,7 @@ class _Exports(Protocol):
         ...
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entered:
     """A call that was admitted before its message is read, so its object is not known yet.

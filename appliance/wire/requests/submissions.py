@@ -14,6 +14,7 @@ from appliance.core.errors import UserError
 from appliance.core.ids import ARRAY_LABEL, INDEX_LABEL, Role
 from appliance.core.integers import MAX_SECONDS, find_integer
 from appliance.core.plans.shard_count import MAX_SHARDS
+from appliance.core.quick_init import quick_init
 from appliance.wire.requests.cluster_details import task_memory
 from appliance.wire.requests.executions import chosen_execution
 from appliance.wire.requests.notifications import read_targets
@@ -46,6 +47,7 @@ _BUCKETS = {
 }
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """A job request, reduced to what the queue needs.
