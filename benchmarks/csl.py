@@ -81,15 +81,12 @@ class Files:
 
 def of_row(row: Row) -> Program:
     """Return the program of a published cycle count."""
-    width = 2 if row.program == "tasks" else 1
-    return compiled(row.program, architecture=row.architecture, num_columns=width, **row.parameters)
+    return compiled(row.program, architecture=row.architecture, **row.parameters)
 
 
-def compiled(
-    name: str, *, architecture: str = "wse2", num_columns: int = 1, **parameters: int
-) -> Program:
+def compiled(name: str, *, architecture: str = "wse2", **parameters: int) -> Program:
     """Return a program of `csl_programs`."""
-    width = parameters.get("width", parameters.get("num_pes", num_columns))
+    width = parameters.get("width", parameters.get("num_pes", 1))
     height = parameters.get("height", 1)
     options = CompileOptions(
         architecture=architecture,

@@ -14,6 +14,7 @@ from appliance.wafer.hardware import CS2
 from benchmarks.fabric_cycles.rows import NOT_REPRODUCED, ROWS, Kind, Row
 
 _TRACE_EVENTS = 1 << 20
+_PREPARED = {"collective": "prepare", "blocked": "fill"}
 _CONTROL = 128
 """The bit of a trace's `more` that marks a control wavelet."""
 
@@ -46,6 +47,17 @@ def _of_words(simulator: Simulator) -> int:
     return int(taken.max() - sent.min()) + CS2.ramp_cycles + 1
 
 
+def _of_product(row: Row, simulator: Simulator, grid: Region) -> int:
+    """Return the least cycles that a PE took, as published; check the product of 1 and 2."""
+    num_numbers = row.parameters["rows"] * row.parameters["columns"] // (grid.width * grid.height)
+    clocks = simulator.wait(simulator.submit(CopyOut("clock", grid, 6, 16)))
+    product = simulator.wait(simulator.submit(CopyOut("product", grid, num_numbers)))
+    assert clocks is not None
+    assert product is not None
+    assert (product.view(np.float32) == 2 * row.parameters["depth"]).all()
+    return min(_clock(each[3:]) - _clock(each[:3]) for each in clocks.reshape(-1, 6))
+
+
 def cycles_of(row: Row, program: Program, directory: str) -> float:
     """Run the program of a row; return what it measured."""
     width, height = program.grid.width, program.grid.height
@@ -54,9 +66,11 @@ def cycles_of(row: Row, program: Program, directory: str) -> float:
         machine_code_directory=directory, trace_events=_TRACE_EVENTS if is_words else 0
     )
     simulator = Simulator(program, options=options)
-    if row.program == "collective":
-        simulator.submit(Launch("prepare"))
+    if row.program in _PREPARED:
+        simulator.submit(Launch(_PREPARED[row.program]))
     simulator.submit(Launch("run"))
+    if row.kind is Kind.BLOCKED:
+        return _of_product(row, simulator, Region(0, 0, width, height))
     num_words = 3 if row.program == "signal" else 6
     words = simulator.wait(
         simulator.submit(CopyOut("clock", Region(0, height // 2, width, 1), num_words, 16))
@@ -68,7 +82,7 @@ def cycles_of(row: Row, program: Program, directory: str) -> float:
         return _clock(words[0, -1]) - _clock(words[0, 0])
     if row.program == "collective":
         return _of_collective(words[0], is_sum=bool(row.parameters["is_sum"]))
-    measured = words[0, 1 if row.program == "halo" else -1]
+    measured = words[0, row.pe]
     cycles = _clock(measured[3:]) - _clock(measured[:3])
     return cycles / row.parameters["count"] if row.is_per_task else cycles
 

@@ -70,6 +70,8 @@ class Body:
     function: Function | None
     number: int
     window: Window
+    in_dsrs: set[tuple[int, int]] = field(default_factory=set)
+    """Descriptors that an operation of this block has loaded: place among its operands, slot."""
 
     @property
     def code(self) -> Emitter:

@@ -19,6 +19,7 @@ from appliance.csl.program import (
     DsdMake,
     DsdOperation,
     DsdUpdate,
+    Instruction,
     Intrinsic,
     Jump,
     Load,
@@ -39,6 +40,7 @@ from appliance.fabric.lowering import scalars, vectors
 from appliance.fabric.lowering.body import Body
 from appliance.fabric.lowering.frames import RESULT
 from appliance.fabric.optimising.elements import LoadElement, StoreElement
+from appliance.fabric.optimising.registers import written
 from appliance.wafer.instruction_costs import SCALAR_CYCLES
 
 
@@ -180,11 +182,22 @@ class _Blocks:
         self._starts[number] = self._body.code.here
         fused = self._fused(block)
         instructions = block.instructions[:-1] if fused else block.instructions
+        self._body.in_dsrs.clear()
         for instruction in instructions:
             self._body.code.place(instruction.position)
             _LOWERINGS[type(instruction)](self._body, instruction)
+            self._forget(instruction)
         self._body.code.place(block.terminator.position)
         self._end(number, block, fused)
+
+    def _forget(self, instruction: Instruction) -> None:
+        """Drop from what lies in DSRs a descriptor that was changed, and all after a call."""
+        if isinstance(instruction, Call | CallIndirect):
+            self._body.in_dsrs.clear()
+        register = written(instruction)
+        if register is not None and self._body.in_dsrs:
+            slot = self._body.slot(Register(register))
+            self._body.in_dsrs -= {each for each in self._body.in_dsrs if each[1] == slot}
 
     def aim_all(self) -> None:
         """Set the targets of all jumps."""

@@ -114,7 +114,10 @@ def operation(body: Body, i: DsdOperation) -> None:
                 hint="Give a scalar as the last operand.",
             )
         site["operands"][number] = (kind, file, slot)
-        loads += kind == OperandKind.DESCRIPTOR
+        if kind == OperandKind.DESCRIPTOR and (number, slot) not in body.in_dsrs:
+            loads += 1
+            if not i.settings.asynchronous:
+                body.in_dsrs.add((number, slot))
     site["cost"] = _start_cycles(body.context.machine, i.settings, loads)
     dest = 0 if i.dest is None else body.slot(i.dest)
     body.code.emit(Op.VECTOR, dest, imm=_add_site(body, site))

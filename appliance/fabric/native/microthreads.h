@@ -489,7 +489,8 @@ static void note_lengths(Machine *m, const Pe *pe, const Cursor *c, u32 n, u32 p
     }
 }
 
-/* --- banks: two sources whose first words lie in one bank modulo 4 halve the rate
+/* --- banks: 32 bits wide, eight of them, compared modulo 4 unless more than two words are read of
+ * an operand at once (SDK: "bank_1 % 4 != bank_2 % 4"); two sources that meet halve the rate
  *
  * A DSD of several dimensions goes row by row, a row being its innermost dimension of more than one
  * element: what is read or written in one cycle lies in one row. */
@@ -535,6 +536,21 @@ INLINE u32 row_length(const Cursor *c, u32 n) {
     return length;
 }
 
+/* The 32-bit words of an operand that hold `n` elements, 1 of a column. */
+INLINE u32 words_of(i32 stride, u32 n, u32 bytes) {
+    return stride == (i32)bytes ? (n * bytes + 3) / 4 : 1;
+}
+
+/* Cycles in which `n` elements of both sources are read: two if some of their words lie in one bank. */
+INLINE u32 reading_cycles(const Cursor *a, const Cursor *b, const i32 *strides, const u32 *bytes, u32 n) {
+    if (!n) return 0;
+    if (!is_memory(a) || !is_memory(b) || !strides[1] || !strides[2]) return 1;
+    const u32 a_words = words_of(strides[1], n, bytes[1]), b_words = words_of(strides[2], n, bytes[2]);
+    const u32 mask = a_words > 2 || b_words > 2 ? 7 : 3;
+    const u32 distance = b->address / 4 - a->address / 4;
+    return (distance & mask) < a_words || (-distance & mask) < b_words ? 2 : 1;
+}
+
 __attribute__((noinline)) static u32 operation_cycles(u32 op, const Cursor *c, u32 n, u32 simd) {
     const Widths width = WIDTHS[op];
     u32 rate = simd;
@@ -544,13 +560,13 @@ __attribute__((noinline)) static u32 operation_cycles(u32 op, const Cursor *c, u
         const u32 own = stride_rate(c + i, strides[i], bytes[i]);
         if (own < rate) rate = own;
     }
-    const int conflict = is_memory(c + 1) && is_memory(c + 2) && strides[1] && strides[2] &&
-                         ((c[1].address / 2) & 3) == ((c[2].address / 2) & 3);
     const int written = share_one_bank(c, strides[0], c + 1, strides[1]) || share_one_bank(c, strides[0], c + 2, strides[2]);
     const u32 row = row_length(c, n);
-    const u32 rest = row ? n % row : 0;
-    const u32 cycles = row ? n / row * ((row + rate - 1) / rate) + (rest + rate - 1) / rate : 0;
-    return conflict || written ? 2 * cycles : cycles;
+    if (!row) return 0;
+    const u32 whole = reading_cycles(c + 1, c + 2, strides, bytes, rate);
+    u32 cycles = n / row * (row / rate * whole + reading_cycles(c + 1, c + 2, strides, bytes, row % rate));
+    cycles += n % row / rate * whole + reading_cycles(c + 1, c + 2, strides, bytes, n % row % rate);
+    return written && whole == 1 ? 2 * cycles : cycles;
 }
 
 #endif

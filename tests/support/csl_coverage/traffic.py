@@ -88,19 +88,21 @@ ROWS = (
         + "fn leave() void { out[5] = @bitcast(i32, tile.teardown.get_pending()); if (tile.teardown.is_pending(tile.teardown.get_pending(), c0)) { out[6] = 1; } tile.teardown.exit(c0); out[7] = @bitcast(i32, tile.teardown.get_pending()); } comptime { @set_teardown_handler(leave, c0); }",
         main="out[4] = @bitcast(i32, tile.teardown.get_pending());",
         sender=COMMANDS + LEAVE.replace("LEFT", ""),
-        sends="@mov32(one, @as(u32, 1)); " + TEARDOWN + "@mov32(one, @as(u32, 2));",
+        sends="for (@range(i16, 50)) |_| { @mov32(dd, dd); } @mov32(one, @as(u32, 1)); "
+        + TEARDOWN
+        + "@mov32(one, @as(u32, 2));",
         out=(1, 2, 0, 0, 0, 8, 1, 0),
     ),
     pair(
         "teardown",
         "a TEARDOWN runs the handler of each PE that it reaches, and traffic goes on",
-        pe=TAKE_4 + LEAVE.replace("LEFT", "out[4] += 1; out[5] = @as(i32, n);"),
+        pe=TAKE_4 + LEAVE.replace("LEFT", "out[4] += 1;"),
         main="",
         sender=COMMANDS + LEAVE.replace("LEFT", ""),
         sends="@mov32(one, @as(u32, 1)); @mov32(one, @as(u32, 2)); "
         + TEARDOWN
         + "const two = @set_dsd_length(fo, 2); @mov32(two, @set_dsd_length(dd, 2), .{ .async = true });",
-        out=(1, 2, 10, 20, 1, 2),
+        out=(1, 2, 10, 20, 1),
     ),
     pair(
         "teardown",

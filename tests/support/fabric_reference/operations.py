@@ -1,5 +1,6 @@
 """A DSD operation under way, and what its operands say of its length and speed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.support.fabric_reference.arithmetic import Widths
@@ -71,6 +72,32 @@ def share_one_bank(dest: Cursor, source: Cursor) -> bool:
         return False
     stays = stride % 16 == 0 and source.row()[0] % 16 == 0
     return stays and (dest.address // 2) % 8 == (source.address // 2) % 8
+
+
+def walks(source: Cursor) -> bool:
+    """Say whether an operand goes through memory."""
+    return source.kind in IN_MEMORY and source.row()[0] != 0
+
+
+def reading_cycles(sources: Sequence[tuple[Cursor, int]], num_elements: int) -> int:
+    """Return how long elements that are read together take: two cycles where banks meet.
+
+    Args:
+        sources: What goes through memory, and the bytes of its elements.
+        num_elements: Of each.
+    """
+    if num_elements == 0:
+        return 0
+    if len(sources) < 2:
+        return 1
+    words = []
+    for cursor, width in sources:
+        is_column = cursor.in_width(cursor.row()[0], width) != width
+        length = 1 if is_column else -(-num_elements * width // 4)
+        words.append(range(cursor.address // 4, cursor.address // 4 + length))
+    num_banks = 8 if max(map(len, words)) > 2 else 4
+    first, second = ({word % num_banks for word in each} for each in words)
+    return 2 if first & second else 1
 
 
 def rate_of(cursor: Cursor, width: int) -> int:

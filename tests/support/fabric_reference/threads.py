@@ -24,13 +24,14 @@ from tests.support.fabric_reference.operands import (
     read_descriptor,
 )
 from tests.support.fabric_reference.operations import (
-    IN_MEMORY,
     MEDIUM,
     LoadedDsr,
     Thread,
     length_of,
     rate_of,
+    reading_cycles,
     share_one_bank,
+    walks,
 )
 from tests.support.fabric_reference.router import Fault, Router
 from tests.support.fabric_reference.wavelets import Wavelet
@@ -279,13 +280,16 @@ class Threads:
         rate = min(simd, *rates)
         lengths = [length for c in thread.operands if (length := c.row()[1]) is not None]
         row = min([thread.remaining, *lengths])
-        rows, rest = divmod(thread.remaining, row) if row else (0, 0)
-        cycles = rows * -(-row // rate) + -(-rest // rate)
-        dest, first, second = thread.operands
-        walk = [c for c in (first, second) if c.kind in IN_MEMORY and c.row()[0]]
-        same_bank = len(walk) == 2 and (first.address // 2) % 4 == (second.address // 2) % 4
-        written = any(share_one_bank(dest, source) for source in walk)
-        return 2 * cycles if same_bank or written else cycles
+        if not row:
+            return 0
+        dest, *sources = thread.operands
+        of_row = [rate] * (row // rate) + [row % rate]
+        of_rest = [rate] * (thread.remaining % row // rate) + [thread.remaining % row % rate]
+        together = of_row * (thread.remaining // row) + of_rest
+        walk = [(c, w) for c, w in zip(sources, widths[1:], strict=True) if walks(c)]
+        cycles = sum(reading_cycles(walk, num_elements) for num_elements in together)
+        written = any(share_one_bank(dest, source) for source, _ in walk)
+        return 2 * cycles if written and reading_cycles(walk, rate) == 1 else cycles
 
     # --- moving
 

@@ -35,6 +35,7 @@ fn run() void {
 }
 comptime { @export_symbol(clock_pointer, "clock"); @export_symbol(run); }
 """
+PLANE = "2 * i + j, k"
 START = 18
 """Reading the clock, the start of the operation, three descriptors."""
 
@@ -55,16 +56,19 @@ def _cycles(access: str, index: str, index_of_terms: str, architecture: str) -> 
 @pytest.mark.parametrize(
     ("access", "index", "index_of_terms", "wse2", "wse3"),
     [
-        pytest.param("|i|{12} ->", "0, i", "0, i", 6, 3, id="vector"),
-        pytest.param("|i, j|{1, 12} ->", "i, j", "i, j", 6, 3, id="one row"),
-        pytest.param("|i, j|{2, 6} ->", "i, j", "i, j", 6, 4, id="two rows"),
-        pytest.param("|i, j|{4, 3} ->", "i, j", "i, j", 8, 4, id="odd rows"),
-        pytest.param("|i, j|{12, 1} ->", "i, j", "i, j", 6, 3, id="column"),
-        pytest.param("|i, j, k|{2, 2, 3} ->", "2 * i + j, k", "2 * i + j, k", 8, 4, id="planes"),
-        pytest.param("|i|{12} ->", "0, i", "0, i + 1", 12, 6, id="vectors in one bank"),
-        pytest.param("|i, j|{2, 6} ->", "i, j", "i, j + 1", 12, 8, id="rows in one bank"),
+        pytest.param("|i|{12} ->", "0, i", "0, i + 2", 6, 6, id="vectors two words apart"),
+        pytest.param("|i|{12} ->", "0, i", "0, i + 4", 12, 3, id="vectors four words apart"),
+        pytest.param("|i|{12} ->", "0, i", "0, i", 12, 6, id="vectors in one bank"),
+        pytest.param("|i|{12} ->", "0, i", "0, i + 1", 12, 6, id="vectors that overlap in a bank"),
+        pytest.param("|i, j|{1, 12} ->", "i, j", "i, j + 4", 12, 3, id="one row"),
+        pytest.param("|i, j|{2, 6} ->", "i, j", "i, j + 2", 6, 6, id="two rows"),
+        pytest.param("|i, j|{4, 3} ->", "i, j", "i, j + 2", 8, 8, id="odd rows"),
+        pytest.param("|i, j|{12, 1} ->", "i, j", "i, j + 1", 6, 3, id="column"),
+        pytest.param(
+            "|i, j, k|{2, 2, 3} ->", "2 * i + j, k", "2 * i + j, k + 4", 16, 4, id="planes"
+        ),
+        pytest.param("|i, j|{2, 5} ->", "i, j", "i, j + 1", 10, 6, id="a last element alone"),
         pytest.param("|i, j|{2, 6} ->", "i, j", "i + 1, j", 12, 8, id="odd rows apart in one bank"),
-        pytest.param("|i, j|{2, 6} ->", "i, j", "i + 2, j", 6, 4, id="even rows apart"),
     ],
 )
 def test_a_row_takes_whole_cycles(

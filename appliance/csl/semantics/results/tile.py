@@ -32,10 +32,6 @@ from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
 
 FIRST_ADDRESS = 0x100
-BANK_BYTES = 4
-"""Two 32-bit words next to each other lie in banks that are read in one cycle."""
-LEAST_SPREAD = 64
-"""Bytes from which on an array begins in the other pair of banks than the array before."""
 """Where variables begin; what lies below is the machine's."""
 
 MAX_FUNCTIONS = c.MEMORY_BYTES // 8
@@ -121,7 +117,6 @@ class TileWorld(World):
         self.shared_with_memcpy: list[tuple[Frame, tree.Node, str]] = []
         """What the code uses and memcpy too, if the PE has it."""
         self.next_address = FIRST_ADDRESS
-        self._last_spread = BANK_BYTES
         self._pool: dict[object, GlobalVariable] = {}
         self._symbol_addresses: GlobalVariable | None = None
         self._jobs: list[_Job] = []
@@ -134,17 +129,10 @@ class TileWorld(World):
     # Memory.
 
     def place(self, variable: GlobalVariable) -> int:
-        """Gives a variable the next address that its alignment allows.
-
-        Arrays begin in alternate banks, so that an operation on two neighbours reads both at once.
-        """
-        mask, size = variable.alignment - 1, t.size_of(variable.type)
+        """Gives a variable the next address that its alignment allows, as published counts show."""
+        mask = variable.alignment - 1
         address = (self.next_address + mask) & ~mask
-        if size >= LEAST_SPREAD and variable.alignment <= BANK_BYTES:
-            if not (address ^ self._last_spread) & BANK_BYTES:
-                address += BANK_BYTES
-            self._last_spread = address
-        self.next_address = address + size
+        self.next_address = address + t.size_of(variable.type)
         self.variables.append(variable)
         return address
 
