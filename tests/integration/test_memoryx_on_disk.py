@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import grpc
 import numpy as np
@@ -98,6 +99,74 @@ def wait_for_snapshot(engine, plan, number):
 
     wait_for(is_there, what=f"the snapshot of step {number}")
     return found
+
+
+def flip(engine, plan, name, byte):
+    """Change one bit of a state tensor in its file, as a disk does."""
+    weight = engine.weight.process.pid
+    items = {item.name: item for item in topology.state_layout(plan).items}
+    value = next(tensor.value for tensor in plan.state if tensor.resource_name == name)
+    place = items[value].offset + byte
+    for descriptor in os.listdir(f"/proc/{weight}/fd"):
+        path = f"/proc/{weight}/fd/{descriptor}"
+        if os.readlink(path).startswith(f"{engine.job.work_dir}/#"):
+            file = os.open(path, os.O_RDWR)
+            try:
+                if os.fstat(file).st_size == topology.state_layout(plan).num_bytes:
+                    (found,) = os.pread(file, 1, place)
+                    os.pwrite(file, bytes([found ^ 64]), place)
+                    return place
+            finally:
+                os.close(file)
+    raise AssertionError("no file of state is open")
+
+
+@pytest.mark.parametrize("streams", StreamMode)
+@pytest.mark.parametrize("name", ["w4", "w7"])
+def test_a_flipped_bit_ends_the_job_and_is_named(tmp_path, streams, name):
+    """While the third step waits for its batch, and has not announced the tensor yet."""
+    plan, num_steps, go_on = deep_plan(num_layers=8, width=64), 4, threading.Event()
+    batch = {"h0": np.ones((2, 64), dtype=np.float32)}
+    state = {t.resource_name: np.zeros(t.type.shape, dtype=np.float32) for t in plan.state}
+
+    def batches():
+        yield from [batch] * 2
+        go_on.wait()
+        yield from [batch] * (num_steps - 2)
+
+    schedule = RunSchedule(
+        num_steps=num_steps, output_interval=0, checkpoint_steps=frozenset({2, num_steps})
+    )
+    with make_engine(tmp_path, num_systems=1, streams=streams.value, **DISK) as engine:
+        engine.load(plan)
+        engine.ingest(plan, state)
+        engine.feed(plan, batches())
+        engine.start(plan, schedule)
+        wait_for_snapshot(engine, plan, 2)
+        place = flip(engine, plan, name, 5)
+        go_on.set()
+        report = engine.job.coordinator.failures.get(timeout=60)
+    assert report.pod == "wsjob-test-weight-0"
+    assert f"State tensor {name!r} is not what was written: bytes 0 to 16,383 " in report.message
+    where = f"at offset {place - 5:,} of a file without a name in {engine.job.work_dir}"
+    assert where in report.message
+
+
+def test_a_checkpoint_is_not_made_of_a_flipped_bit(tmp_path):
+    plan = two_layer_plan()
+    state, batches = two_layer_data(plan, num_steps=3)
+    schedule = RunSchedule(num_steps=3, output_interval=0, checkpoint_steps=frozenset({3}))
+    name = plan.state[0].resource_name
+    with make_engine(tmp_path, num_systems=1, **DISK) as engine:
+        engine.load(plan)
+        engine.ingest(plan, state)
+        engine.feed(plan, batches)
+        engine.start(plan, schedule)
+        wait_for_snapshot(engine, plan, 3)
+        engine.outputs()
+        flip(engine, plan, name, 5)
+        with pytest.raises(grpc.RpcError, match=f"State tensor {name!r} is not what was written"):
+            engine.snapshot(plan, 3)
 
 
 def test_a_killed_pod_leaves_no_file(tmp_path):

@@ -1,5 +1,7 @@
 """Plans written by hand, small enough to check against a few lines of torch."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -274,3 +276,28 @@ def two_layer_data(plan, *, num_steps, seed=0):
         {tensor.value: draw(tensor.type) for tensor in plan.inputs} for _ in range(num_steps)
     ]
     return state, batches
+
+
+def deep_plan_with_momentum(*, num_layers, width):
+    """The deep plan, whose updates keep a moment of each weight."""
+    plan = deep_plan(num_layers=num_layers, width=width)
+    w = f32(width, width)
+    updates = tuple(
+        replace(
+            update,
+            nodes=(
+                *update.nodes,
+                node("Add", f"m{layer} g{layer}", f"next{layer}", w),
+            ),
+            commits=(*update.commits, Commit(state=f"m{layer}", value=f"next{layer}")),
+        )
+        for layer, update in zip(reversed(range(num_layers)), plan.updates, strict=True)
+    )
+    moments = tuple(
+        StateTensor(resource_name=f"m{i}", value=f"m{i}", type=w, wire_dtype=DType.F32)
+        for i in range(num_layers)
+    )
+    types = {f"{kind}{i}": w for kind in ("m", "next") for i in range(num_layers)}
+    return replace(
+        plan, state=(*plan.state, *moments), updates=updates, types={**plan.types, **types}
+    )

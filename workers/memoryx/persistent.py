@@ -9,34 +9,51 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.errors import ConflictError, NotFoundError
+from appliance.core.errors import ClusterError, ConflictError, NotFoundError
 from appliance.core.ir.tensors import TensorType
+from workers.memoryx.on_disk.block_checksums import DAMAGE_HINT, Sums, sums_of
 
 Tensor = tuple[TensorType, NDArray[np.generic]]
+_Kept = tuple[TensorType, NDArray[np.generic], Sums]
 
 
 class PersistentTensors:
     """The persistent tensors of a job."""
 
     def __init__(self) -> None:
-        self._tensors: dict[int, Tensor] = {}
+        self._tensors: dict[int, _Kept] = {}
         self._lock = threading.Lock()
 
-    def keep(self, persistent_id: int, type_: TensorType, value: NDArray[np.generic]) -> None:
-        """Store a value that nothing writes any more; replaces an older one of that number."""
+    def keep(
+        self,
+        persistent_id: int,
+        type_: TensorType,
+        value: NDArray[np.generic],
+        sums: Sums = (),
+    ) -> None:
+        """Store a value that nothing writes any more; replaces an older one of that number.
+
+        One that lies in a file has checksums.
+        """
         with self._lock:
-            self._tensors[persistent_id] = type_, value
+            self._tensors[persistent_id] = type_, value, sums
 
     def get(self, persistent_id: int) -> Tensor:
         """Return a tensor's type and value.
 
         Raises:
             NotFoundError: There is no persistent tensor of that number.
+            ClusterError: It is not what was stored.
         """
         with self._lock:
             if persistent_id not in self._tensors:
                 raise NotFoundError(f"The job has no persistent tensor {persistent_id}.")
-            return self._tensors[persistent_id]
+            type_, value, sums = self._tensors[persistent_id]
+        if sums and sums_of(np.ascontiguousarray(value).reshape(-1).view(np.uint8)) != sums:
+            raise ClusterError(
+                f"Persistent tensor {persistent_id} is not what was written.", hint=DAMAGE_HINT
+            )
+        return type_, value
 
     def of_type(self, persistent_id: int, type_: TensorType) -> NDArray[np.generic]:
         """Return a tensor's value.

@@ -19,7 +19,7 @@ from appliance.pods.allocator import return_freed_memory
 from appliance.pods.role_context import PodContext
 from appliance.streams.stream_topology import store
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
-from workers.memoryx.backing import choose_backing, memory_limit
+from workers.memoryx.on_disk.backing import choose_backing, memory_limit
 from workers.memoryx.persistent import PersistentTensors
 from workers.memoryx.session import SessionSteps, WeightSession
 from workers.memoryx.tensor_store import TensorStore, tensor_bytes
@@ -145,8 +145,8 @@ class MemoryXServicer(pods_pb2_grpc.MemoryXServicer):
         store = self._role.store_of(request.session)
         self._role.wait_until_idle()
         item = store.item(request.resource_name)
-        value = store.read(request.resource_name)
-        self._role.persistent.keep(request.persistent_id, item.type, value)
+        value, sums = store.checked(request.resource_name)
+        self._role.persistent.keep(request.persistent_id, item.type, value, sums)
         return pods_pb2.PersistentReply()
 
     def CarryOver(

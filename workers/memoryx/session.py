@@ -52,8 +52,9 @@ from appliance.streams.stream_topology import (
 from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
 from workers.memoryx.exchange import Exchange
 from workers.memoryx.mask_decision import MaskDecision
+from workers.memoryx.on_disk.checked_steps import CheckedSteps
+from workers.memoryx.on_disk.paging import Paged, Paging
 from workers.memoryx.packed_copies import PackedCopies
-from workers.memoryx.paging import Paged, Paging
 from workers.memoryx.readiness import Readiness
 from workers.memoryx.tensor_store import TensorStore
 from workers.memoryx.updates import Updates
@@ -166,6 +167,7 @@ class WeightSession:
         self._idle = threading.Event()
         self._idle.set()
         self._paging: Paging | None = None
+        self._checked = self._make_checked(store)
         is_on_disk = store.backing.is_on_disk
         with contextlib.ExitStack() as stack:
             self._announce = stack.enter_context(
@@ -203,6 +205,8 @@ class WeightSession:
         if self._plan.sparse:
             self._hold_nonzeros()
         self._packed.make_all()
+        if self._checked is not None:
+            self._checked.begin()
         sums = self._streams.enter_context(
             self._context.connect_ring(self._number, self._sums_stream)
         )
@@ -218,6 +222,11 @@ class WeightSession:
         packed = Paged(store.packed_layout, store.packed_memory, store.packed_descriptor)
         room = store.backing.room_bytes
         return Paging(self._plan, state, packed, self._layer_steps, room_bytes=room)
+
+    def _make_checked(self, store: TensorStore) -> CheckedSteps | None:
+        if store.checksums is None:
+            return None
+        return CheckedSteps(self._plan, store.checksums, self._layer_steps)
 
     def _make_updates(self, plan: Plan) -> Updates:
         store, narrowed = self._store, self._store.sparse.narrowed
@@ -300,8 +309,11 @@ class WeightSession:
 
     def _hold_nonzeros(self) -> None:
         """Make ready for the values that the masks let through, now that the masks are known."""
-        sparse = self._store.sparse
-        sparse.hold()
+        sparse, checksums = self._store.sparse, self._store.checksums
+        if checksums is None:
+            sparse.hold()
+        else:
+            checksums.hold_nonzeros(sparse)
         self._store.gathered.gather_all()
         plan = on_nonzeros(on_state(self._plan), sparse.counts)
         self._readiness = Readiness(plan, once_begun=self._decision.layer_steps)
@@ -324,8 +336,12 @@ class WeightSession:
             for position, layer_step in enumerate(self._layer_steps):
                 if self._paging is not None:
                     self._paging.before_announcing(position)
+                if self._checked is not None:
+                    self._checked.before_announcing(position)
                 if not self._events.wait_for(self._readiness.events_needed(step, layer_step)):
                     return
+                if self._checked is not None:
+                    self._checked.require_loads(position)
                 slot = self._announce.reserve()
                 counts = self._load_counts(layer_step)
                 num_bytes = self._load_slots.header_bytes(layer_step)
@@ -360,8 +376,7 @@ class WeightSession:
         self._exchange.send(STEP_START, self._updates)
         for point in self._readiness.points:
             if point.layer_step != STEP_START:
-                self._updates.arrive(point.layer_step, self._take_sums(sums, point.layer_step))
-                self._packed.after_sums(point.layer_step)
+                self._arrive(point.layer_step, self._take_sums(sums, point.layer_step))
             self._events.advance()
             for update in point.updates:
                 self._run(update)
@@ -373,17 +388,27 @@ class WeightSession:
         if keeps_outputs:
             self._outputs.publish()
 
+    def _arrive(self, layer_step: int, sums: Tensors) -> None:
+        if self._checked is not None:
+            self._checked.before_sums(layer_step)
+        self._updates.arrive(layer_step, sums)
+        self._packed.after_sums(layer_step)
+        if self._checked is not None:
+            self._checked.after_sums(layer_step)
+
     def _run(self, update: int) -> None:
         self._exchange.take(update, self._updates)
         if self._paging is not None:
             self._paging.before_update(update)
+        if self._checked is not None:
+            self._checked.before_update(update)
         self._store.snapshots.preserve(self._overwritten[update])
         self._updates.run(update)
         self._packed.after_update(update)
         self._store.gathered.gather_after(update)
         self._exchange.send(update, self._updates)
-        if self._paging is not None:
-            self._paging.after_update(update)
+        if self._checked is not None and self._paging is not None:
+            self._checked.after_update(update, partial(self._paging.after_update, update))
 
     @property
     def _waited_seconds(self) -> float:

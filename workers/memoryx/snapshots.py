@@ -22,6 +22,7 @@ from appliance.core.errors import ClusterError, NotFoundError
 from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.store import StoreServer
 from appliance.streams.stream_topology import STATE_SEGMENT, snapshot_segment
+from workers.memoryx.on_disk.block_checksums import Checksums, Sums
 
 MAX_SNAPSHOTS = 2
 """One that is being fetched and one that is waiting."""
@@ -32,11 +33,11 @@ class _Snapshot:
     """One snapshot.
 
     Attributes:
-        saved: Tensors that have been copied.
+        saved: Tensors that have been copied, with their checksums, if they have some.
         memory: Where to; None as long as none has.
     """
 
-    saved: set[str] = field(default_factory=set)
+    saved: dict[str, Sums] = field(default_factory=dict)
     memory: NDArray[np.uint8] | None = None
 
 
@@ -50,6 +51,7 @@ class Snapshots:
         directory: Where the files of copies are made.
         whole: Returns a tensor, given by value name, that does not lie in the state as it is; None
             for one that does.
+        checksums: Of the state, if it lies in a file.
     """
 
     def __init__(
@@ -60,9 +62,10 @@ class Snapshots:
         directory: Path,
         *,
         whole: Callable[[str], NDArray[np.generic] | None] = lambda _: None,
+        checksums: Checksums | None = None,
     ) -> None:
         self._server, self._layout, self._state = server, layout, state
-        self._directory, self._whole = directory, whole
+        self._directory, self._whole, self._checksums = directory, whole, checksums
         self._items = {item.name: item for item in layout.items}
         self._kept: dict[int, _Snapshot] = {}
         self._released: set[int] = set()
@@ -135,6 +138,7 @@ class Snapshots:
 
         Raises:
             NotFoundError: The snapshot is not there: not yet, or not any more.
+            ClusterError: The value is not what was written.
         """
         with self._changed:
             snapshot = self._kept.get(number)
@@ -142,8 +146,13 @@ class Snapshots:
                 raise NotFoundError(f"The state after step {number} is not kept.")
             is_there = self._is_settled and name not in snapshot.saved
             if is_there and self._whole(name) is None:
+                if self._checksums is not None:
+                    self._checksums.compare(name)
                 return STATE_SEGMENT
+            if name not in snapshot.saved and self._checksums is not None:
+                self._checksums.compare(name)
             self._save(number, snapshot, name)
+            self._compare_copy(snapshot, name)
             return snapshot_segment(number)
 
     def release(self, number: int) -> None:
@@ -177,5 +186,12 @@ class Snapshots:
         item = self._items[name]
         whole = self._whole(name)
         item.view(snapshot.memory)[...] = item.view(self._state) if whole is None else whole
-        snapshot.saved.add(name)
+        checksums = self._checksums if whole is None else None
+        snapshot.saved[name] = () if checksums is None else checksums.sums(name)
         self._num_bytes_copied += item.type.num_bytes
+
+    def _compare_copy(self, snapshot: _Snapshot, name: str) -> None:
+        sums, item = snapshot.saved[name], self._items[name]
+        if self._checksums is not None and snapshot.memory is not None and sums:
+            content = snapshot.memory[item.offset : item.offset + item.type.num_bytes]
+            self._checksums.compare_content(name, content, sums)

@@ -62,6 +62,21 @@ class SparseState:
             if how.encoding is not Encoding.DENSE
         }
 
+    @property
+    def to_hold(self) -> tuple[str, ...]:
+        """The state tensors that `hold` will change, by value name."""
+        waiting = (each for each in self._sparse if each.weight not in self._held)
+        return tuple(name for each in waiting for name in (*each.members, each.mask))
+
+    def num_bytes_of(self, name: str) -> int:
+        """Return how many bytes of a state tensor's place hold it."""
+        item, sparse = self._items[name], self._owner.get(name)
+        if sparse is None:
+            return item.type.num_bytes
+        if name == sparse.mask:
+            return 0
+        return self._held[sparse.weight].num_values * self._shapes[sparse.weight].itemsize
+
     def hold(self) -> None:
         """Drop what masks do not let through; all state has its value now."""
         for sparse in self._sparse:

@@ -1,6 +1,6 @@
 """The tensors of a session: the segments that hold them, and which of them have a value.
 
-State is in memory or in a file (`workers.memoryx.backing`), together with deferred sums.
+State is in memory or in a file (`workers.memoryx.on_disk.backing`), together with deferred sums.
 """
 
 import contextlib
@@ -27,8 +27,11 @@ from appliance.streams.stream_topology import (
     state_layout,
 )
 from appliance.streams.torch_views import tensors_of
-from workers.memoryx.backing import Backing
 from workers.memoryx.gathered_loads import GatheredLoads
+from workers.memoryx.on_disk.backing import Backing
+from workers.memoryx.on_disk.block_checksums import Sums
+from workers.memoryx.on_disk.paging import Paged
+from workers.memoryx.on_disk.store_checksums import StoreChecksums
 from workers.memoryx.readiness import deferred_sum_layout
 from workers.memoryx.snapshots import Snapshots
 from workers.memoryx.sparse_state import SparseState
@@ -67,14 +70,22 @@ class TensorStore:
         )
         self.state = tensors_of(self._layout, self._bytes)
         late = deferred_sum_layout(plan)
-        self.deferred_sums = tensors_of(
-            late, server.add_segment(_DEFERRED_SUMS, late, directory=backing.state_directory)
-        )
+        late_memory = server.add_segment(_DEFERRED_SUMS, late, directory=backing.state_directory)
+        self.deferred_sums = tensors_of(late, late_memory)
         self.packed_layout = packed_layout(plan)
         self.packed_memory: NDArray[np.uint8] = server.add_segment(
             PACKED_SEGMENT, self.packed_layout, directory=backing.state_directory
         )
         self.packed = tensors_of(self.packed_layout, self.packed_memory)
+        self.checksums: StoreChecksums | None = None
+        if backing.is_on_disk:
+            self.checksums = StoreChecksums(
+                plan,
+                backing.directory,
+                state=Paged(self.layout, self._bytes, self.descriptor),
+                deferred=Paged(late, late_memory, server.descriptor(_DEFERRED_SUMS)),
+                packed=Paged(self.packed_layout, self.packed_memory, self.packed_descriptor),
+            )
         layout = pattern_layout(plan)
         patterns = layout.views(server.add_segment(PATTERN_SEGMENT, layout))
         self.sparse = SparseState(
@@ -85,7 +96,12 @@ class TensorStore:
             give_back=partial(give_back, server.descriptor(STATE_SEGMENT)),
         )
         self.snapshots = Snapshots(
-            server, self._layout, self._bytes, backing.directory, whole=self.sparse.whole
+            server,
+            self._layout,
+            self._bytes,
+            backing.directory,
+            whole=self.sparse.whole,
+            checksums=None if self.checksums is None else self.checksums.state,
         )
         computed = computed_layout(plan)
         self.computed = tensors_of(computed, server.add_segment(COMPUTED_SEGMENT, computed))
@@ -123,6 +139,8 @@ class TensorStore:
         """
         for name in resource_names:
             self._missing.discard(self._tensor(name).resource_name)
+        if self.checksums is not None:
+            self.checksums.state.written(self._tensor(name).value for name in resource_names)
         return len(self._missing)
 
     def require_complete(self) -> None:
@@ -180,6 +198,22 @@ class TensorStore:
             raise ConflictError(f"State tensor {resource_name!r} was given a value after a step.")
         self.item(resource_name).view(self._bytes)[...] = value
         self._missing.discard(resource_name)
+        if self.checksums is not None:
+            self.checksums.state.written([self.item(resource_name).name])
+
+    def checked(self, resource_name: str) -> tuple[NDArray[np.generic], Sums]:
+        """Return a state tensor's value when the steps have ended, and checksums if it has some.
+
+        Raises:
+            NotFoundError: The plan has no such state tensor.
+            ConflictError: It has no value yet.
+            ClusterError: It is not what was written.
+        """
+        value, name = self.read(resource_name), self.item(resource_name).name
+        if self.checksums is None:
+            return value, ()
+        sums = self.checksums.state.compare(name)
+        return value, sums if self.sparse.whole(name) is None else ()
 
     def locate(self, resource_name: str, step_number: int) -> str:
         """Return the segment that holds a state tensor as it was after a step (counted from 1).
@@ -202,6 +236,8 @@ class TensorStore:
 
     def close(self) -> None:
         """Stop serving the segments."""
+        if self.checksums is not None:
+            self.checksums.close()
         self.snapshots.close()
         self._server.close()
 

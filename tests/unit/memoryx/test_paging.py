@@ -11,41 +11,19 @@ import numpy as np
 import pytest
 
 from appliance.core.ir.tensors import DType
-from appliance.core.plans.plan import Commit, StateTensor
 from appliance.streams.segment import create_file_segment
 from appliance.streams.stream_topology import state_layout
 from appliance.streams.torch_views import tensors_of
-from tests.support.plans import deep_plan, f32, node
+from tests.support.plans import deep_plan_with_momentum
 from tests.support.waiting import wait_until
-from workers.memoryx.paging import Paged, Paging, used_once_a_step
+from workers.memoryx.on_disk.paging import Paged, Paging, used_once_a_step
 
 NUM_LAYERS, WIDTH = 4, 512
 MOMENT_BYTES = WIDTH * WIDTH * 4
 
 
 def plan_with_momentum():
-    """The deep plan, whose updates keep a moment of each weight."""
-    plan = deep_plan(num_layers=NUM_LAYERS, width=WIDTH)
-    w = f32(WIDTH, WIDTH)
-    updates = tuple(
-        dataclasses.replace(
-            update,
-            nodes=(
-                *update.nodes,
-                node("Add", f"m{layer} g{layer}", f"next{layer}", w),
-            ),
-            commits=(*update.commits, Commit(state=f"m{layer}", value=f"next{layer}")),
-        )
-        for layer, update in zip(reversed(range(NUM_LAYERS)), plan.updates, strict=True)
-    )
-    moments = tuple(
-        StateTensor(resource_name=f"m{i}", value=f"m{i}", type=w, wire_dtype=DType.F32)
-        for i in range(NUM_LAYERS)
-    )
-    types = {f"{kind}{i}": w for kind in ("m", "next") for i in range(NUM_LAYERS)}
-    return dataclasses.replace(
-        plan, state=(*plan.state, *moments), updates=updates, types={**plan.types, **types}
-    )
+    return deep_plan_with_momentum(num_layers=NUM_LAYERS, width=WIDTH)
 
 
 @pytest.fixture
