@@ -13,6 +13,8 @@ from appliance.sdk.symbols import HostCallError
 
 Pe = tuple[int, int]
 """Column and row."""
+_SYMBOL_TYPES = ("int32", "uint32", "float32", "int16", "uint16", "float16")
+"""What the data of symbols are made of."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +94,11 @@ class CodeRegion:
     def set_symbol_all(self, symbol: str, data: NDArray[Any], width: int, height: int) -> None:
         """Set an exported array of every PE to its block of a matrix of `width` x `height`."""
         matrix = np.asarray(data)
+        if matrix.dtype.name not in _SYMBOL_TYPES:
+            raise HostCallError(
+                f"Symbol {symbol!r} of region {self.name!r}: data of {matrix.dtype.name} must be "
+                f"of {', '.join(_SYMBOL_TYPES)}; convert it with astype."
+            )
         if matrix.size != width * height or width % self.width or height % self.height:
             raise HostCallError(
                 f"Symbol {symbol!r} of region {self.name!r}: {matrix.size} elements as {width} x "

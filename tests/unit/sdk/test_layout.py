@@ -1,9 +1,11 @@
 """Programs that are laid out in Python: compiled, run, and what is refused."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from appliance.sdk.geometry import IntRectangle, IntVector
 from appliance.sdk.host.runtime import SdkRuntime
@@ -207,7 +209,15 @@ def painted(*values: int | None, position: RoutingPosition = IN) -> None:
     layout.compile("out")
 
 
+def with_table(data: NDArray[Any], width: int) -> None:
+    region = SdkLayout(SdkTarget.WSE2).create_code_region("empty.csl", "a", 2, 1)
+    region.set_symbol_all("table", data, width, 1)
+
+
 WRONG = [
+    (lambda: with_table(np.arange(4.0), 4), "data of float64 must be of int32, uint32, float32"),
+    (lambda: with_table(np.arange(4), 4), "data of int64 must be of int32"),
+    (lambda: with_table(np.zeros(3, np.float32), 3), "3 x 1 are no equal blocks for 2 x 1 PEs"),
     (lambda: two_regions((0, 0), (1, 1)).compile(), "Regions 'a' and 'b' overlap in PE (1, 1)"),
     (lambda: two_regions((0, 0), (3, 0)).create_code_region("x", "a", 1, 1), "two regions of"),
     (lambda: SdkLayout(SdkTarget.WSE2).create_code_region("x", "a", 0, 1), "0 x 1 PEs is empty"),
