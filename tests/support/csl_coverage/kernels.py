@@ -118,7 +118,7 @@ ROWS = (
     Row(
         page=PAGE,
         says="bools in arrays, structs and arithmetic",
-        top="var flags = @zeros([5]bool); const s = struct { a: bool, b: u8, c: bool }; var v = s{ .a = true, .b = 200, .c = false };",
+        top="var flags = @constants([5]bool, false); const s = struct { a: bool, b: u8, c: bool }; var v = s{ .a = true, .b = 200, .c = false };",
         body="for (@range(u16, 5)) |i| { flags[i] = i % 2 == 0; } var n: i32 = 0; for (flags) |f| { if (f) n += 1; } out[0] = n; v.c = !v.a or flags[2]; out[1] = @as(i32, v.c); v.b += 100; out[2] = @as(i32, v.b); out[3] = @as(i32, v.a == v.c); out[4] = @as(i32, (flags[0] and !flags[1]) != flags[3]);",
         out=(3, 1, 44, 1, 1),
     ),

@@ -338,10 +338,10 @@ ROWS = (
     ),
     Row(
         page="syntax",
-        says="a 'switch' takes integers with a width and enums",
+        says="a 'switch' over a known number without a width chooses, with a warning",
         top="const k = 3;",
-        body="switch ($$k) { 3 => out[0] = 1, else => out[0] = 2 }",
-        refused="'switch' takes an integer with a width or an enum, not 'comptime_int'; write @as",
+        body="switch (k) { 3 => out[0] = 1, else => out[0] = 2 } out[1] = switch (k + 1) { 1, 4 => 7, else => 8 };",
+        out=(1, 7),
     ),
     Row(
         page="syntax",
@@ -377,5 +377,40 @@ ROWS = (
         top="const c = @get_color($$27);",
         body="out[0] = @get_int(c);",
         refused="color 27 is outside 0 to 23",
+    ),
+    *(
+        Row(
+            page="types",
+            says=f"a DSD walks over no '{type_}' ({says})",
+            top=f"var a = @constants([4]{type_}, {value}); const d = @get_dsd(mem1d_dsd, {access});",
+            body="@mov16(d, 1);",
+            refused=f"a DSD walks over numbers of 16 or 32 bits, not over '{type_}'",
+        )
+        for type_, value in (("u8", 0), ("i64", 0), ("bool", "false"))
+        for says, access in (
+            ("as a tensor", "$$.{ .tensor_access = |i|{4} -> a[i] }"),
+            ("from an address", "$$.{ .base_address = &a, .extent = 4 }"),
+        )
+    ),
+    Row(
+        page="builtins",
+        says="a task takes no 8-bit number",
+        top='const c = @get_color(2); const iq = @get_input_queue(2); task got(x: u8) void {} comptime { @initialize_queue(iq, .{ .color = c }); @bind_data_task($$got, @get_data_task_id(if (@is_arch("wse3")) iq else c)); }',
+        refused="task 'got' cannot take a 'u8' from a wavelet",
+    ),
+    Row(
+        page="builtins",
+        says="'@zeros' makes no bools",
+        top="var a = $$@zeros([4]bool);",
+        body="out[0] = @as(i32, a[1]);",
+        refused="'@zeros' makes no bools; write '@constants(TYPE, false)'",
+    ),
+    Row(
+        page="builtins",
+        says="SDK 1.1 has colors that are not routed",
+        top="const c = @get_color(27);",
+        body="out[0] = @as(i32, @get_int(c));",
+        out=(27,),
+        options={"dialect": "1.1"},
     ),
 )

@@ -130,6 +130,12 @@ def in_main(statement: str, top: str = "") -> dict[str, str]:
     return {"layout.csl": LAYOUT, "pe.csl": f"{QUEUE}{top}\n{main}"}
 
 
+def test_a_switch_over_a_number_without_a_width_gets_a_warning() -> None:
+    """The page on syntax wants a width; the release notes of 0.7 say that it may have none."""
+    text = "'switch' takes an integer with a width or an enum, not 'comptime_int'; write @as"
+    check_warning_in(in_main("switch ($$k) { 3 => {}, else => {} }", "const k = 3;"), text)
+
+
 @pytest.mark.parametrize(("architecture", "statement", "text"), DEPRECATED)
 def test_what_2_10_deprecates_gets_a_warning(architecture: str, statement: str, text: str) -> None:
     check_warning_in(in_main(statement, BOUND), text, dialect="2.10", architecture=architecture)

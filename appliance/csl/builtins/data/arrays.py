@@ -33,6 +33,8 @@ def _zeros(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value
     type_ = type_argument(node, 0, frame)
     if not isinstance(type_, t.ArrayType):
         frame.fail(node.arguments[0], f"expected an array type, got '{type_}'")
+    if type_.element is t.BOOL:
+        frame.fail(node, "'@zeros' makes no bools; write '@constants(TYPE, false)'")
     frame.spend_value(node, type_)
     return Const(type_, zero_value(type_))
 

@@ -20,6 +20,8 @@ _RANGES: dict[str, tuple[t.Type, tuple[int, int], tuple[int, int], str]] = {
 """Type, first and last number on WSE-2 and on WSE-3."""
 _NO_COLOR = 32
 """No color, as programs write it: `@get_color(32)`."""
+_LAST_OF_1_1 = 31
+"""In the last release that made colors of numbers that are not routed."""
 
 
 @builtin("get_color", 1)
@@ -39,6 +41,8 @@ def _get_handle(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> 
     if isinstance(value, Const):
         low, high = wse3 if frame.world.session.is_wse3 else wse2
         is_none = type_ is t.COLOR and value.value == _NO_COLOR
+        if type_ is t.COLOR and frame.world.session.options.dialect == "1.1":
+            high = _LAST_OF_1_1
         if not low <= value.value <= high and not is_none:
             arch = frame.world.session.options.architecture
             frame.fail(

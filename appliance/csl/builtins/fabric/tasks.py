@@ -162,7 +162,7 @@ def _argument_bits(
     bits: list[int] = []
     for type_ in parameters:
         machine = type_.machine if type_ is not None else None
-        if not isinstance(machine, Scalar) or machine.bits not in (8, 16, 32):
+        if not isinstance(machine, Scalar) or machine.bits not in (16, 32):
             frame.fail(node.arguments[0], f"task '{name}' cannot take a '{type_}' from a wavelet")
         bits.append(machine.bits)
     if sum(bits) > 32 or (kind is TaskKind.CONTROL and sum(bits) > 16):

@@ -10,7 +10,7 @@ from appliance.csl.builtins.registry import (
     builtin,
     type_argument,
 )
-from appliance.csl.builtins.vectors.tensors import Walk, walk_of
+from appliance.csl.builtins.vectors.tensors import Walk, check_element, walk_of
 from appliance.csl.program.operands import (
     CircularDescriptor,
     Descriptor,
@@ -177,6 +177,7 @@ def _circular(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Value
         frame.fail(node, "a circbuf_dsd needs '.base_address' (a pointer) and '.extent'")
     target = base.type.target
     element = target.element if isinstance(target, t.ArrayType) else target
+    check_element(element, node, frame)
     if wraparound is None:
         if not isinstance(target, t.ArrayType):
             frame.fail(node, f"'.wraparound' is not known from '{base.type}'; give it")

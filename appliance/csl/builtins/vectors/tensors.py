@@ -73,7 +73,15 @@ def walk_of(node: tree.Expression, frame: Frame, kind: DescriptorType) -> tuple[
     else:
         walk = _separate(settings, node, frame)
     settings.finish(("tensor_access", *_PROPERTIES, "wavelet_index_offset"))
+    check_element(walk.element, node, frame)
     return walk, index_offset
+
+
+def check_element(element: Type, node: tree.Node, frame: Frame) -> None:
+    """Operations take numbers of 16 or 32 bits from memory."""
+    is_other = isinstance(element, t.IntType) and element.bits not in (16, 32)
+    if is_other or element is t.BOOL:
+        frame.fail(node, f"a DSD walks over numbers of 16 or 32 bits, not over '{element}'")
 
 
 def _split(node: tree.Expression, frame: Frame) -> tuple[tree.TensorAccess | None, tree.Expression]:

@@ -146,9 +146,10 @@ def _operand(node: tree.SwitchExpression, frame: Frame) -> Value:
     type_ = value.type
     if is_poison(value):
         frame.silent()
-    if not isinstance(type_, t.IntType | t.EnumType) and type_ is not t.BOOL:
-        remedy = "; write @as(TYPE, ...)" if type_ is t.COMPTIME_INT else ""
-        text = f"'switch' takes an integer with a width or an enum, not '{type_}'{remedy}"
+    text = f"'switch' takes an integer with a width or an enum, not '{type_}'"
+    if type_ is t.COMPTIME_INT:
+        frame.warn(node.operand, f"{text}; write @as(TYPE, ...)")
+    elif not isinstance(type_, t.IntType | t.EnumType) and type_ is not t.BOOL:
         frame.fail(node.operand, text)
     return value
 
