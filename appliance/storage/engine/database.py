@@ -37,6 +37,10 @@ job at the front of the queue changes some dozens and each move waits for the di
 _CACHE_KIB = 8192
 """Memory for pages that each connection to SQLite may use."""
 
+_SHRINKS_EVERY = 500
+"""Transactions of a connection to SQLite after which it gives its pages back. Rows that nobody
+reads again would fill its memory else, a fifth of a KiB for each step of a job that trains."""
+
 _STATEMENTS = 512
 """Compiled statements that each connection to SQLite keeps: some twenty, of up to 17 sizes each."""
 
@@ -424,6 +428,9 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # no
 def _begin_immediate(connection: Connection) -> None:
     # A transaction that reads first and writes later would fail at once, without waiting, when
     # another one wrote in between; taking the write lock at the start makes it wait instead.
+    connection.info["wsc_begun"] = begun = connection.info.get("wsc_begun", 0) + 1
+    if begun % _SHRINKS_EVERY == 0:
+        execute_by_driver(connection, "PRAGMA shrink_memory")
     reads_only = connection.get_execution_options().get("wsc_reads_only", False)
     execute_by_driver(connection, "BEGIN" if reads_only else "BEGIN IMMEDIATE")
 

@@ -5,6 +5,7 @@ dropped, so that a long run keeps its whole course at a coarser step and its end
 """
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import BigInteger, Double, ForeignKey, Integer, String, delete, func, select
@@ -20,6 +21,8 @@ MAX_POINTS = 5_000
 """Points that a series keeps at least, once it had them."""
 MAX_NAME = 128
 """Characters of a series' name."""
+_MOST_COUNTED = 4_096
+"""Series whose number of points is remembered."""
 _KEPT_AT_END = 1_000
 """The newest points are never thinned out."""
 
@@ -50,6 +53,8 @@ class SeriesRepository:
         self._max_points = max_points
         self._gaps: set[JobId] = set()
         """Jobs of which a point without a number was stored, as far as this process knows."""
+        self._counts: dict[tuple[JobId, str], int] = {}
+        """Points of series, of those that grew last: counting reads all of a job's pages."""
 
     def recall(self) -> None:
         """Learn which unfinished jobs had a point without a number; see `may_end_in_gap`."""
@@ -84,8 +89,9 @@ class SeriesRepository:
                 for point in points
             )
             session.flush()
-            for name in {point.name for point in points}:
-                self._thin(session, job, name)
+            for name, num_added in Counter(point.name for point in points).items():
+                if self._count(session, job, name, num_added) > 2 * self._max_points:
+                    self._thin(session, job, name)
 
     def of_job(
         self, job: JobId, *, names: Iterable[str] = (), after: int = 0
@@ -129,13 +135,24 @@ class SeriesRepository:
             found = [_first_of_end(session, job, point.name) for point in ended]
             return [_point(row) for row in found if row is not None]
 
+    def _count(self, session: Session, job: JobId, name: str, num_added: int) -> int:
+        """Return how many points a series has, or would if no transaction had been undone."""
+        known = self._counts.pop((job, name), None)
+        if known is None:
+            of_series = (PointRow.job == job, PointRow.name == name)
+            query = select(func.count()).select_from(PointRow).where(*of_series)
+            known, num_added = session.scalar(query) or 0, 0
+        if len(self._counts) >= _MOST_COUNTED:
+            self._counts.pop(next(iter(self._counts)), None)
+        self._counts[job, name] = known + num_added
+        return known + num_added
+
     def _thin(self, session: Session, job: JobId, name: str) -> None:
         of_series = (PointRow.job == job, PointRow.name == name)
-        count = session.scalar(select(func.count()).select_from(PointRow).where(*of_series)) or 0
-        if count <= 2 * self._max_points:
-            return
+        self._counts.pop((job, name), None)
         kept_at_end = min(_KEPT_AT_END, self._max_points)
         ids = session.scalars(select(PointRow.id).where(*of_series).order_by(PointRow.id)).all()
+        count = len(ids)
         mark = _first_of_end(session, job, name)
         surplus = [
             each for each in ids[1 : count - kept_at_end : 2] if mark is None or each != mark.id

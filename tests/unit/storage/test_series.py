@@ -1,9 +1,13 @@
 """Series of jobs, and pages of long lists."""
 
+import ctypes
 import datetime as dt
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from sqlalchemy import event, text
+from sqlalchemy.exc import IntegrityError, StatementError
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import NewJob, User
@@ -76,6 +80,69 @@ def test_a_long_series_keeps_its_course_and_its_end(state):
     assert steps[0] == 1
     assert steps[-100:] == list(range(901, 1001))
     assert steps == sorted(steps)
+
+
+def test_a_long_series_is_thinned_out_by_a_repository_that_found_it_so(state):
+    job = add_job(state, "wsjob-a")
+    SeriesRepository(state.database).add(job, [point(step) for step in range(1, 301)])
+    SeriesRepository(state.database, max_points=100).add(job, [point(301)])
+    steps = [entry.step for _, entry in state.series.of_job(job)["output_loss"]]
+    assert len(steps) < 250
+    assert steps[0] == 1
+    assert steps[-100:] == list(range(202, 302))
+
+
+def test_points_of_a_transaction_that_was_undone_do_not_count_for_long(state):
+    job = add_job(state, "wsjob-a")
+    series = SeriesRepository(state.database, max_points=100)
+    series.add(job, [point(1)])
+    with pytest.raises(IntegrityError):
+        series.add(JobId("wsjob-nobody"), [point(1)])
+    naive = replace(point(2), at=dt.datetime(2026, 1, 1))  # noqa: DTZ001 - is refused
+    for _ in range(3):
+        with pytest.raises(StatementError):
+            series.add(job, [*(point(step) for step in range(2, 101)), naive])
+    for step in range(2, 301):
+        series.add(job, [point(step)])
+    steps = [entry.step for _, entry in series.of_job(job)["output_loss"]]
+    assert 100 <= len(steps) <= 200
+    assert steps[-100:] == list(range(201, 301))
+
+
+def test_the_next_point_of_a_series_does_not_read_those_before_it(state):
+    job = add_job(state, "wsjob-a")
+    state.series.add(job, [point(1), point(1, name="output_rate")])
+    asked = []
+    engine = state.database.engine
+
+    def note(_connection, _cursor, statement, *_):
+        asked.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    state.series.add(job, [point(2), point(2, name="output_rate"), point(3)])
+    event.remove(engine, "before_cursor_execute", note)
+    assert any(statement.startswith("INSERT INTO points") for statement in asked)
+    assert [statement for statement in asked if statement.startswith("SELECT")] == []
+
+
+def test_rows_that_nobody_reads_do_not_fill_the_memory_of_sqlite(state):
+    memory = sqlite_memory()
+    with state.database.transaction() as session:
+        session.execute(text("CREATE TABLE filled (content TEXT)"))
+    for _ in range(1000):
+        with state.database.transaction() as session:
+            session.execute(text(f"INSERT INTO filled VALUES ('{'x' * 3000}')"))
+    assert memory() < 3_000_000  # half of it is pages of the last 500 rows
+
+
+def sqlite_memory():
+    """Return what tells the bytes that SQLite has allocated; skips where it cannot be asked."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if "libsqlite3" in line:
+            library = ctypes.CDLL(line.split()[-1])
+            library.sqlite3_memory_used.restype = ctypes.c_int64
+            return library.sqlite3_memory_used
+    pytest.skip("SQLite is part of the interpreter")
 
 
 def test_points_go_with_their_job(state):
