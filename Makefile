@@ -222,6 +222,9 @@ bench-csl: $(INSTALLED) ## Measure the CSL compiler and the simulated fabric; fa
 bench-wafer: $(TOOLS) ## Hold the wafer's timing model to every published number
 	$(PY) benchmarks/wafer.py
 
+bench-published: $(INSTALLED) ## Print every published cycle count and rate beside ours, fitted and held out
+	$(PY) -m benchmarks.published
+
 bench-starts: $(TOOLS) ## Measure how true expected starts are on simulated jobs; fails if a bar is missed
 	$(PY) -m benchmarks.expected_starts
 

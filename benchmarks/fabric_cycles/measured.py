@@ -95,7 +95,8 @@ def report(compiled: Callable[[Row], Program], directory: str) -> Iterator[str]:
         error = ours / row.cycles - 1
         errors.setdefault((row.kind, row.is_fitted), []).append(abs(error))
         part = "fitted" if row.is_fitted else "held out"
-        yield f"{row.name}: {ours:.6g} against {row.cycles:g} cycles, {error:+.1%}, {part}"
+        why = f" ({row.why})" if row.why else ""
+        yield f"{row.name}: {ours:.6g} against {row.cycles:g} cycles, {error:+.1%}, {part}{why}"
     for (kind, is_fitted), found in errors.items():
         part = "fitted" if is_fitted else "held out"
         yield f"{part} rows of {kind}: median {median(found):.1%}, worst {max(found):.1%}"

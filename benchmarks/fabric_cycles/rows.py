@@ -56,7 +56,6 @@ _CONTRADICTED = "another published program counts 173 and 226 cycles for the sam
 _ONE_BANK = "variables lie in order of use, and so the block and its sums meet in a bank"
 _NO_WAIT = "not known; a step that waits for no move takes 20 cycles more with us"
 _CALL = "the closed form has no call, no routes and no task at the end"
-_NEXT_TO_END = "the PE next to the end is ready eight cycles after the end's first word"
 
 
 def _product(rows: int, depth: int, columns: int, cycles: int) -> Row:
@@ -149,14 +148,6 @@ def _wide(radius: int, tile: tuple[int, int], wse2: int, wse3: int) -> Iterator[
     yield _halo(tile, wse3, "wse3", radius=radius)
 
 
-def _why(num_pes: int, length: int, *, is_sum: bool, is_words: bool) -> str:
-    if length > 16:
-        return ""
-    if is_words:
-        return _NEXT_TO_END if is_sum and num_pes == 4 else ""
-    return "" if is_sum and num_pes > 4 else _CALL
-
-
 def _collective(num_pes: int, length: int, *, is_sum: bool, is_words: bool = False) -> Row:
     what = f"{'reduce_fadds' if is_sum else 'broadcast'} of {length} words, {num_pes} PEs"
     return Row(
@@ -165,7 +156,7 @@ def _collective(num_pes: int, length: int, *, is_sum: bool, is_words: bool = Fal
         cycles=length + 6 * (num_pes - 1) if is_sum else length + num_pes + 4,
         program="collective",
         parameters={"num_pes": num_pes, "length": length, "is_sum": int(is_sum)},
-        why=_why(num_pes, length, is_sum=is_sum, is_words=is_words),
+        why=_CALL if length == 16 and not is_words and (num_pes == 4 or not is_sum) else "",
     )
 
 
@@ -231,8 +222,8 @@ with bridges count the same work of PE 4 and 5 differently. Of tasks every secon
 was fitted, of products none; that an in-place column of stride 8 words needs two cycles an element
 was inferred from products on one PE, the banks' width and DSRs that keep what they hold from
 stencils of radius 2, 4 and 6 (decision 0274). Collectives are compared with the closed forms of a
-multicast and a chain (Luczynski et al., arXiv 2404.15888), which leave out that a PE calls, sets
-its routes and is told of the end: rows of the words alone do so, too.
+multicast and a chain (Luczynski et al., arXiv 2404.15888). These begin when all PEs are ready and
+leave out that a PE calls, sets its routes and is told of the end; so do rows of the words alone.
 """
 
 NOT_REPRODUCED: tuple[Row, ...] = (

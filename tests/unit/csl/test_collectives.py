@@ -213,6 +213,8 @@ def test_a_collective_takes_a_chain_s_cycles_a_pe_and_one_a_word(
         *(
             "broadcast of 16 words, 4 PEs, words alone",
             "broadcast of 16 words, 128 PEs, words alone",
+            "reduce_fadds of 16 words, 4 PEs, words alone",
+            "reduce_fadds of 16 words, 128 PEs",
         ),
         *("reduce_fadds of 16 words, 32 PEs, words alone",),
     ],
