@@ -9,6 +9,7 @@ from tests.support.csl import (
     check_right,
     compile_files,
     compile_pe,
+    errors_of,
     instructions,
     main_of,
     printed,
@@ -252,3 +253,9 @@ def test_an_error_of_a_function_underlines_its_name(name: str) -> None:
     (error,) = compilation.diagnostics
     underlines = [line.strip() for line in error.render().splitlines() if "^" in line]
     assert underlines[0] == "^" + "~" * (len(name) - 1)
+
+
+def test_a_prong_whose_value_is_wrong_is_one_error() -> None:
+    switch = "switch (@as(u16, 0)) { a => 1, else => 2 }"
+    found = errors_of(f"const a = nothing;\ncomptime {{ const x = {switch}; }}")
+    assert [text for _, _, text in found] == ["use of undeclared identifier 'nothing'"]

@@ -178,6 +178,8 @@ def _prongs(node: tree.SwitchExpression, type_: Type, frame: Frame) -> dict[int,
 def _case_value(item: tree.Expression, type_: Type, frame: Frame) -> Const:
     value = evaluate(item, where_known(item, frame), type_)
     value = coerce(value, type_, item, frame, "prong")
+    if is_poison(value):
+        frame.silent()
     if not isinstance(value, Const):
         frame.fail(item, "the value of a prong must be known at compile time")
     return value
