@@ -34,6 +34,7 @@ OTHERS = {
 ELSEWHERE = {
     "engine": "test_parties.py",
     "engine_bars": "its parts are run here one by one",
+    "published": "prints what `csl` and `wafer` measure; its lines are in tests/unit/benchmarks",
     "memory_growth": "trains thousands of steps; what it makes of them is in tests/unit/benchmarks",
     "installation": "installs everything: minutes of downloads and of pip",
 }
