@@ -130,7 +130,11 @@ TOO_LARGE = with_body("v[0] = 1.0;").replace("[8]f32", "[13000]f32")
             r"layout.csl:8:3: error: PE \(1, 0\) already has code",
         ),
         (LAYOUT.replace("(3, 1)", "(4, 1)"), PE, r"layout.csl:.* PE \(3, 0\) has no code"),
-        (with_layout(routes((0, 24, "RAMP", "EAST"))), PE, "layout.csl:8:.* color 24 cannot"),
+        (
+            with_layout(routes((0, 24, "RAMP", "EAST"))),
+            PE,
+            "layout.csl:8:.* color 24 is outside 0 to 23",
+        ),
         (LAYOUT, TOO_LARGE, r"PE \(0, 0\) needs [0-9]+ bytes of memory"),
         (LAYOUT, TOO_LARGE, r"52000 bytes  v: \[13000\]f32"),
     ],
