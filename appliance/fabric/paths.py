@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from appliance.csl.program import Program
+from appliance.csl.program import ColorConfiguration, Program
 from appliance.fabric.bytecode import NUM_COLORS
 
 _NEVER = (1 << 64) - 1
 _STEPS = ((-1, 0), (1, 0), (0, 1), (0, -1))
 _PORTS = ("West", "East", "South", "North")
 _RAMP = 4
+_PORT_BITS = 0x1F
 _ROUTE = 15
 """Number by which the kernel tells of a route: rx, tx."""
 _MOST_STEPS = 200_000
@@ -17,6 +18,8 @@ _MOST_STEPS = 200_000
 
 Read = Callable[[int, int, int], int]
 """One number of a PE: its number, what, and an index; all ones where it was never touched."""
+
+_Route = Callable[[int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,10 @@ class Paths:
             {entry.color: (entry.rx, entry.tx) for entry in routing.colors}
             for routing in program.routings
         ]
+        self._ever = [
+            {entry.color: _ever(entry) for entry in routing.colors if entry.positions}
+            for routing in program.routings
+        ]
         self._swapped = {
             color
             for routing in program.routings
@@ -67,21 +74,38 @@ class Paths:
 
     def sources(self, number: int, color: int) -> tuple[int, ...]:
         """Return the PEs whose wavelets of a color come through a PE's router."""
+        return self._upstream(number, color, self._route)[0]
+
+    def switches(self, number: int, color: int) -> tuple[int, ...]:
+        """Return the PEs one of whose switches, in another position, would lead a color to a ramp.
+
+        Empty if there is no way for it in any position.
+        """
+        if not self._any_route(number, color)[1] >> _RAMP & 1:
+            return ()
+        senders, through = self._upstream(number, color, self._any_route)
+        turned = (at for at in through if self._any_route(at, color) != self._route(at, color))
+        return tuple(sorted(turned)) if senders else ()
+
+    def _upstream(
+        self, number: int, color: int, route: "_Route"
+    ) -> tuple[tuple[int, ...], set[int]]:
+        """Return the PEs that a color comes from, and all whose routers it comes through."""
         found: list[int] = []
         seen, todo = {number}, [number]
         while todo and self._steps < _MOST_STEPS:
             at = todo.pop()
-            rx, _ = self._route(at, color)
+            rx, _ = route(at, color)
             if rx >> _RAMP & 1:
                 found.append(at)
             for port in range(4):
                 other = self._neighbour(at, port)
                 if not rx >> port & 1 or other is None or other in seen:
                     continue
-                if self._route(other, color)[1] >> (port ^ 1) & 1:
+                if route(other, color)[1] >> (port ^ 1) & 1:
                     seen.add(other)
                     todo.append(other)
-        return tuple(sorted(found))
+        return tuple(sorted(found)), seen
 
     def destination(self, number: int, color: int) -> Destination:
         """Return where a wavelet leads that is in a PE's router."""
@@ -119,7 +143,26 @@ class Paths:
         compiled = self._compiled[routing] if routing < len(self._compiled) else {}
         return compiled.get(color, (0, 0))
 
+    def _any_route(self, number: int, color: int) -> tuple[int, int]:
+        """Return the ports of a router's route now and in the other positions of its switch."""
+        rx, tx = self._route(number, color)
+        width = self._grid.width
+        routing = self._grid.routing_class(number % width, number // width)
+        ever = self._ever[routing] if routing < len(self._ever) else {}
+        more = ever.get(color, (0, 0))
+        return rx | more[0], tx | more[1]
+
     def _neighbour(self, number: int, port: int) -> int | None:
         width, height = self._grid.width, self._grid.height
         x, y = number % width + _STEPS[port][0], number // width + _STEPS[port][1]
         return y * width + x if 0 <= x < width and 0 <= y < height else None
+
+
+def _ever(entry: ColorConfiguration) -> tuple[int, int]:
+    """Return the ports of a route in any position of its switch."""
+    rx, tx = entry.rx, entry.tx
+    for position in entry.positions:
+        if position.valid:
+            rx |= position.rx & _PORT_BITS
+            tx |= position.tx & _PORT_BITS
+    return rx, tx

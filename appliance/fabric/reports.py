@@ -322,7 +322,7 @@ class Inspector:
             return _Need(text, "", color)
         senders = self._paths.senders(number, color)
         if not senders:
-            return _Need(text, f"; no PE has a route of color {color} that leads here", color)
+            return _Need(text, f"; {self._no_way(number, color)}", color)
         silent = silent_files(self._program, map(self._place, senders), color)
         if silent:
             never = f"but nothing in {silent} sends color {color}"
@@ -330,6 +330,13 @@ class Inspector:
             return _Need(text, remedy, color)
         remedy = f"; {self._names(senders)} would have to send it{self._state_of(senders)}"
         return _Need(text, remedy, color, tuple(map(self._place, senders)))
+
+    def _no_way(self, number: int, color: int) -> str:
+        switches = self._paths.switches(number, color)
+        if not switches:
+            return f"no PE has a route of color {color} that leads here"
+        one_would = f"in another position of the switch of {self._names(switches)} one would"
+        return f"no route of color {color} leads here as the switches are; {one_would}"
 
     def _from_taker(self, number: int, color: int, text: str) -> "_Need":
         if color in self._streams("d2h"):

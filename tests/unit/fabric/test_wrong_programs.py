@@ -100,7 +100,12 @@ def on(*bodies: str) -> str:
 
 def failure(body: str, *entries: tuple[int, int, str, str], function: str = "f") -> FabricError:
     """Run a program until it fails."""
-    found = compiled(with_layout(routes(*entries)), with_body(body))
+    return failure_with(routes(*entries), body, function)
+
+
+def failure_with(layout: str, body: str, function: str = "f") -> FabricError:
+    """Run a program until it fails; its routes are text of the layout."""
+    found = compiled(with_layout(layout), with_body(body))
     assert found.program is not None, found.render()
     simulator = Simulator(found.program)
     simulator.submit(Launch(function))
@@ -235,6 +240,29 @@ def test_a_sender_whose_code_never_sends_the_color_is_told_so() -> None:
 def test_a_color_without_a_route_to_who_waits_is_told() -> None:
     (entry,) = report(failure(on(IDLE, TAKE, IDLE))).waiting
     assert "no PE has a route of color 1 that leads here" in entry.what
+
+
+SWITCHED_AT_1 = (1, ".rx = .{WEST}, .tx = .{EAST}", ".pos1 = .{ .tx = RAMP }")
+SWITCHED_AT_0 = (0, ".rx = .{RAMP}, .tx = .{RAMP}", ".pos1 = .{ .tx = EAST }")
+SWITCHED_AT_1_ELSEWHERE = (1, ".rx = .{WEST}, .tx = .{EAST}", ".pos1 = .{ .rx = EAST }")
+
+
+@pytest.mark.parametrize(
+    ("switched", "others", "said"),
+    [
+        (SWITCHED_AT_1, WEST_TO_EAST[:1], "of the switch of PE (1, 0) one would"),
+        (SWITCHED_AT_0, WEST_TO_EAST[1:], "of the switch of PE (0, 0) one would"),
+        (SWITCHED_AT_1_ELSEWHERE, WEST_TO_EAST[:1], "no PE has a route of color 1 that leads here"),
+    ],
+)
+def test_a_switch_that_nothing_has_turned_is_named(
+    switched: tuple[int, str, str], others: tuple[tuple[int, int, str, str], ...], said: str
+) -> None:
+    x, route, position = switched
+    config = f".{{ .routes = .{{ {route} }}, .switches = .{{ {position} }} }}"
+    layout = f"{routes(*others)} @set_color_config({x}, 0, @get_color(1), {config});"
+    (entry,) = report(failure_with(layout, on(IDLE, TAKE, IDLE))).waiting
+    assert said in entry.what
 
 
 def test_data_that_no_task_and_no_operation_takes_name_who_sends_them() -> None:
