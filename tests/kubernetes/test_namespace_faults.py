@@ -225,6 +225,26 @@ def test_jobs_whose_rights_stay_away_end_with_that_and_their_pods_end_later(
         take_in(site, harness, "wsjob-e")
 
 
+def test_one_right_that_is_missing_is_told_until_it_is_there(site, quick):
+    with harmed(site, take_creation, at_start=False) as (harness, *_):
+        job = harness.submit(new_job("wsjob-c", session="research"))
+        said = 'cannot create resource "pods" in API group "" in the namespace'
+        wait_until(lambda: said in harness.jobs.pod_waits.get(job, ""), seconds=120, what=said)
+        assert "The chart's role has every right" in harness.jobs.pod_waits[job]
+        give_back(site)
+        wait_for_phase(harness, job, Phase.INITIALIZING)
+        wait_until(lambda: job not in harness.jobs.pod_waits, seconds=60, what="no word")
+
+
+def take_creation(there):
+    """Take the right to create pods from management's role."""
+    role = there.find(ROLE, "wsc-appliance-session")
+    for rule in role["rules"]:
+        if rule["resources"] == ["pods"]:
+            rule["verbs"].remove("create")
+    there.replace(ROLE, role)
+
+
 def assert_pods_end(site, job):
     wait_until(
         lambda: not [pod for pod in site.team.list(POD)[0] if name_of(pod).startswith(job)],

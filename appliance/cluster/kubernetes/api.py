@@ -74,8 +74,12 @@ class ApiError(ClusterError):
 
     def __init__(self, message: str, *, status: int, reason: str = "") -> None:
         self.status, self.reason = status, reason
-        is_unauthorized = status == http.HTTPStatus.FORBIDDEN and not self.is_admission
-        super().__init__(message, hint=_MAY_NOT if is_unauthorized else "")
+        super().__init__(message, hint=_MAY_NOT if self.is_unauthorized else "")
+
+    @property
+    def is_unauthorized(self) -> bool:
+        """Whether we may not, until somebody gives us the right."""
+        return self.status == http.HTTPStatus.FORBIDDEN and not self.is_admission
 
     @property
     def is_admission(self) -> bool:

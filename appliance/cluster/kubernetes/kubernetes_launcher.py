@@ -253,7 +253,7 @@ class KubernetesLauncher:
                 self._work.done(job)
             except ClusterError as error:
                 logger.warning("Gang is looked at again", extra={"job": job, "why": error.message})
-                if isinstance(error, ApiError) and error.is_unavailable:
+                if isinstance(error, ApiError) and (error.is_unavailable or error.is_unauthorized):
                     self._tell_wait(JobId(job), _why_later(error))
                 self._work.retry(job)
             except Exception:  # outermost loop of the thread that runs every gang
@@ -408,7 +408,8 @@ def _root_of(options: KubernetesOptions, namespace: str) -> Path:
 def _why_later(error: ApiError) -> str:
     """Return why what the server has not done now is done later."""
     if error.status and error.reason:  # such as a webhook that does not answer
-        return f"the Kubernetes API refuses for now: {error.reason}"
+        hint = f". {error.hint}" if error.hint else ""
+        return f"the Kubernetes API refuses for now: {error.reason}{hint}"
     return _AWAY
 
 
