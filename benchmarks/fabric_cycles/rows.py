@@ -53,7 +53,7 @@ class Row:
 
 
 _CONTRADICTED = "another published program counts 173 and 226 cycles for the same work"
-_ONE_BANK = "variables lie in order of use, and so the block and its sums meet in a bank"
+_ONE_BANK = "not known; the block and its sums meet in a bank, as seven other sizes show"
 _NO_WAIT = "not known; a step that waits for no move takes 20 cycles more with us"
 _CALL = "the closed form has no call, no routes and no task at the end"
 
