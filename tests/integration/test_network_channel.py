@@ -21,7 +21,7 @@ from appliance.streams.network.tcp_frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.segment import Extent, create_segment, map_segment
 from appliance.streams.shared_memory import connect_ring, local_ring, serve_ring
 
-_SECONDS = 20.0
+_SECONDS = 120.0
 _BUFFER_BYTES = 1 << 16
 _NUM_BYTES = 8_000_000
 _BEFORE = 4096 + 7
@@ -71,7 +71,9 @@ def frame_of(extent):
 
 
 def test_an_extent_arrives_whole_although_its_reader_keeps_the_sender_waiting():
-    options = NetworkOptions(ping_seconds=0.02, silence_seconds=_SECONDS, block_bytes=3_000_001)
+    options = NetworkOptions(
+        ping_seconds=0.02, silence_seconds=_SECONDS, gone_seconds=600, block_bytes=3_000_001
+    )
     with connected() as (near, far), random_extent() as extent:
         sender = CountingChannel(near, peer="far", options=options, clock=SystemClock())
         reader = open_channel(far, peer="near", options=options, clock=SystemClock())

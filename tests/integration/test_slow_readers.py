@@ -16,16 +16,19 @@ from appliance.wire.connections.accepted import NOBODY, AcceptedConnections
 from appliance.wire.connections.client_ports import bind_for_clients
 from appliance.wire.connections.forwarder import Destination, Forwarder
 from appliance.wire.connections.front_thread import FrontThread
+from tests.support.waiting import patience
 
-STALLED_SECONDS = 0.5
 NUM_BYTES = 64 << 20
 """More than the kernel keeps for a connection."""
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture(autouse=True)
-def _soon(monkeypatch) -> None:
-    monkeypatch.setattr(stalled_peers, "STALLED_SECONDS", STALLED_SECONDS)
+def stalled_seconds(monkeypatch) -> float:
+    """As long as a reader may rest, and no longer; a busy machine makes everybody rest."""
+    seconds = patience(0.5)
+    monkeypatch.setattr(stalled_peers, "STALLED_SECONDS", seconds)
+    return seconds
 
 
 @contextlib.contextmanager
@@ -75,14 +78,14 @@ def test_a_front_cuts_who_reads_nothing(tmp_path, *, closes: bool) -> None:
         assert count_to_end(reader) < NUM_BYTES
 
 
-def test_a_front_leaves_the_client_of_a_job_its_time(tmp_path) -> None:
+def test_a_front_leaves_the_client_of_a_job_its_time(tmp_path, stalled_seconds) -> None:
     lost = threading.Event()
     with (
         behind_front(tmp_path / "s", lost, is_for_job=True, closes=True) as port,
         socket.create_connection(("127.0.0.1", port)) as reader,
     ):
         reader.sendall(REQUEST)
-        assert not lost.wait(6 * STALLED_SECONDS)
+        assert not lost.wait(6 * stalled_seconds)
         assert count_to_end(reader) == NUM_BYTES
 
 
@@ -109,26 +112,26 @@ async def rest():
             await serving
 
 
-def test_rest_cuts_who_reads_nothing_and_not_who_reads_slowly() -> None:
+def test_rest_cuts_who_reads_nothing_and_not_who_reads_slowly(stalled_seconds) -> None:
     async def run() -> None:
         async with rest() as port:
             with socket.create_connection(("127.0.0.1", port)) as silent:
                 silent.sendall(REQUEST)
-                slow = await asyncio.to_thread(read_slowly, port)
+                slow = await asyncio.to_thread(read_slowly, port, stalled_seconds)
                 assert slow > NUM_BYTES  # with the head
                 assert await asyncio.to_thread(count_to_end, silent) < NUM_BYTES
 
     asyncio.run(run())
 
 
-def read_slowly(port: int) -> int:
+def read_slowly(port: int, stalled_seconds: float) -> int:
     """Read with pauses, for longer than somebody who reads nothing is left; return how much."""
     num, pause = 0, threading.Event()
     with socket.create_connection(("127.0.0.1", port)) as reader:
         reader.sendall(REQUEST)
         for _ in range(12):
             num += len(reader.recv(1 << 20, socket.MSG_WAITALL))
-            pause.wait(STALLED_SECONDS / 2)
+            pause.wait(stalled_seconds / 2)
         return num + count_to_end(reader)
 
 

@@ -34,7 +34,7 @@ def running_provider(users: dict[str, dict]) -> Iterator[str]:
 
 def _answers(issuer: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{issuer}/.well-known/openid-configuration", timeout=5):
+        with urllib.request.urlopen(f"{issuer}/.well-known/openid-configuration", timeout=60):
             return True
     except OSError:
         return False

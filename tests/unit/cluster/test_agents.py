@@ -19,7 +19,7 @@ from appliance.core.pods.pod_spec import PodSpec
 from protos.wsc.v1 import nodes_pb2 as pb
 
 JOB = JobId("wsjob-a")
-SECONDS = 20.0
+SECONDS = 120.0
 CHIEF = PodName("wsjob-a-chief-0")
 CRD = PodName("wsjob-a-coordinator-0")
 

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from appliance.coordinator.client.monitor import Monitor, MonitorWord, told_at_seconds
 from appliance.core.clock import SystemClock
 
+SECONDS = 120.0
+"""Of a poll; what comes of it comes at once."""
+
 
 def word_of_a_waiting_poll(end: Callable[[Monitor], None]) -> MonitorWord:
     """Return what a poll of a job that is well ends with, when `end` is called meanwhile."""
@@ -17,11 +20,11 @@ def word_of_a_waiting_poll(end: Callable[[Monitor], None]) -> MonitorWord:
 
     monitor = Monitor(SystemClock(), note_and_be_well)
     answers: list[MonitorWord] = []
-    poll = threading.Thread(target=lambda: answers.append(monitor.poll(20.0)))
+    poll = threading.Thread(target=lambda: answers.append(monitor.poll(SECONDS)))
     poll.start()
-    assert is_polled.wait(10)
+    assert is_polled.wait(SECONDS)
     end(monitor)
-    poll.join(10)
+    poll.join(SECONDS)
     (word,) = answers
     return word
 
@@ -50,25 +53,25 @@ def test_polls_rest_when_the_job_is_ended_from_outside() -> None:
 def test_polls_that_come_late_to_a_job_ended_from_outside_rest_too() -> None:
     monitor = Monitor(SystemClock(), lambda seconds: True)
     monitor.close()
-    assert monitor.poll(20.0) is MonitorWord.OFF_SHIFT
+    assert monitor.poll(SECONDS) is MonitorWord.OFF_SHIFT
 
 
 def test_a_client_that_is_done_need_not_rest() -> None:
     monitor = Monitor(SystemClock(), lambda seconds: True)
     monitor.leave()
     monitor.close()
-    assert monitor.poll(20.0) is MonitorWord.CLEAN
+    assert monitor.poll(SECONDS) is MonitorWord.CLEAN
 
 
 def test_a_client_that_knows_of_a_failure_need_not_rest() -> None:
     monitor = Monitor(SystemClock(), lambda seconds: True)
     monitor.note_carried()
     monitor.close()
-    assert monitor.poll(20.0) is MonitorWord.CLEAN
+    assert monitor.poll(SECONDS) is MonitorWord.CLEAN
 
 
 def test_a_poll_whose_caller_has_gone_leaves_the_failure_to_the_next() -> None:
     monitor = Monitor(SystemClock(), lambda seconds: True)
     assert monitor.poll(20.0, lambda: False) is MonitorWord.CLEAN
-    assert monitor.poll(20.0) is MonitorWord.FAILURE
+    assert monitor.poll(SECONDS) is MonitorWord.FAILURE
     assert monitor.poll(0.01) is MonitorWord.CLEAN

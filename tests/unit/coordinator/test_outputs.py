@@ -9,7 +9,7 @@ import pytest
 from appliance.coordinator.run.outputs import OutputBuffer
 from appliance.core.errors import NotFoundError, StreamClosedError
 
-SECONDS = 10.0
+SECONDS = 120.0
 
 
 def values(number, size=1):

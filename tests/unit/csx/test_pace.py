@@ -32,5 +32,5 @@ def test_closing_wakes_who_waits() -> None:
     thread = threading.Thread(target=pace.wait, args=(1,))
     thread.start()
     pace.close()
-    thread.join(10.0)
+    thread.join(120.0)
     assert not thread.is_alive()

@@ -7,7 +7,7 @@ from appliance.core.ids import JobId
 from appliance.management.pods.per_job_executor import PerJobExecutor
 
 A, B = JobId("wsjob-a"), JobId("wsjob-b")
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 class Gate:

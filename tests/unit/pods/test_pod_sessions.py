@@ -30,7 +30,7 @@ class PlayedSession:
         self.closed.set()
 
     def wait(self):
-        assert self.closed.wait(10)
+        assert self.closed.wait(120)
 
     def wait_and_fail(self):
         self.wait()

@@ -13,7 +13,7 @@ from appliance.streams.network.tcp_frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.segment import Extent
 from tests.support.clock import FakeClock
 
-SECONDS = 20
+SECONDS = 120
 """After so long a test fails instead of waiting for an event that does not come."""
 
 
