@@ -123,6 +123,19 @@ def test_what_jobs_take_that_are_cut_short_lowers_the_share_that_jobs_take_on_av
     assert history.estimate("ada", "gpt", RUN).expected_seconds == 100.0
 
 
+def test_the_first_end_counts_as_one_of_nine_and_those_of_long_ago_ever_less():
+    history = RunHistory()
+    history.observe("ada", "gpt", JobType.COMPILE, 100.0)
+    history.observe("ada", "gpt", RUN, 100.0)
+    history.observe_cut("ada", "gpt", RUN, 0.0)
+    assert history.spent_share(RUN) == pytest.approx(1 - 1 / 10)
+    for _ in range(1000):
+        history.observe_cut("ada", "gpt", RUN, 50.0)
+    before = history.spent_share(RUN)
+    history.observe_cut("ada", "gpt", RUN, 0.0)
+    assert history.spent_share(RUN) == pytest.approx(before * (1 - 1 / 256))
+
+
 def test_a_cut_run_counts_by_what_is_known_of_its_like():
     def share_after(user, program, seconds, job_type=RUN):
         history = RunHistory()

@@ -334,6 +334,7 @@ def test_old_jobs_are_forgotten_with_all_that_belongs_to_them(state, clock):
     for name in ("wsjob-old", "wsjob-older", "wsjob-runs"):
         state.jobs.create(new_job(name, work_dir=f"/data/{name}", labels={"k": "v"}))
     run_to(state, "wsjob-older", Phase.SCHEDULED, Phase.FAILED)
+    assert state.jobs.prune(clock.now(), limit=9) == []  # it has not ended before
     clock.advance(10)
     run_to(state, "wsjob-old", Phase.SCHEDULED, Phase.FAILED)
     clock.advance(10)

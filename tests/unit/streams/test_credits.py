@@ -1,6 +1,7 @@
 """A sender sends no more than the receiver has slots for, and resumes where a connection broke."""
 
 import queue
+import threading
 from collections import deque
 
 import pytest
@@ -212,6 +213,34 @@ def test_the_end_is_a_message_that_needs_credit_and_a_receipt(sending):
     channel.until("closed")
     ends.sender.join(SECONDS)
     assert ends.failures.empty()
+
+
+def joining(ends):
+    thread = threading.Thread(target=ends.sender.join, args=(SECONDS,))
+    thread.start()
+    return thread
+
+
+def test_a_connected_reader_is_waited_for_until_it_has_everything(sending):
+    ends = sending(1)
+    channel = ends.connect()
+    channel.report(0, 2)
+    channel.until("END")
+    joined = joining(ends)
+    joined.join(0.05)
+    assert joined.is_alive()
+    channel.report(2, 3)
+    joined.join(SECONDS)
+    assert not joined.is_alive()
+    assert ends.sender.is_over
+
+
+def test_a_reader_that_is_not_connected_is_not_waited_for(sending):
+    ends = sending(1)
+    joined = joining(ends)
+    joined.join(SECONDS / 2)
+    assert not joined.is_alive()
+    assert not ends.sender.is_over
 
 
 @pytest.mark.parametrize("has_sent_the_end", [False, True])
