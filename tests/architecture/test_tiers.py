@@ -3,9 +3,12 @@
 import ast
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tests.support import start_costs
+from tests.support.run_report import RunReport
 from tests.tiers import BUDGET_SECONDS, FILE_SECONDS, LEFT_OUT, ONCE, Tier
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +48,44 @@ def test_every_target_says_what_it_leaves_out_and_runs_with_its_tier() -> None:
         assert f"--tier {tier}" in recipes
     parents = {tier: LEFT_OUT[tier] for tier in (Tier.CHECK, Tier.TEST)}
     assert all(f"make {Tier.ALL}" in text for text in parents.values())
+
+
+class Terminal:
+    """What a run prints at its end."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def section(self, title: str) -> None:
+        self.lines.append(title)
+
+    write_line = section
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_a_run_says_and_keeps_where_its_time_went_and_what_it_left_out(
+    tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(start_costs.VARIABLE, "")  # put back at the end
+    report, terminal = RunReport(tier, tmp_path, tmp_path / "times"), Terminal()
+    for number in range(12):
+        for part in (0.5, float(number)):
+            test = SimpleNamespace(nodeid=f"tests/test_{number}.py::test", duration=part)
+            report.pytest_runtest_logreport(test)
+    for _ in range(3):
+        with start_costs.counted("an appliance"):
+            pass
+    report.pytest_terminal_summary(terminal)
+    assert terminal.lines[0] == f"where the time of {tier} went"
+    files = [line.split()[-1] for line in terminal.lines[1:11]]
+    assert files == [f"tests/test_{number}.py" for number in range(11, 1, -1)]
+    assert terminal.lines[1] == "    11.5 s  tests/test_11.py"
+    assert terminal.lines[11] == "     0.0 s  3 starts of an appliance"
+    assert f"{BUDGET_SECONDS[tier]:,.0f} s are meant for two cores" in terminal.lines[12]
+    assert terminal.lines[13] == f"left out: {LEFT_OUT[tier]}"
+    kept = json.loads((tmp_path / "times" / f"{tier}.json").read_text())
+    assert kept["files"] == {f"tests/test_{number}.py": number + 0.5 for number in range(12)}
+    assert kept["starts"]["an appliance"][0] == 3
 
 
 def measured() -> list[Path]:

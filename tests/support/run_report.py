@@ -5,11 +5,12 @@ import os
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support import start_costs
-from tests.tiers import LEFT_OUT, Tier
+from tests.tiers import BUDGET_SECONDS, LEFT_OUT, Tier
 
 ROOT = Path(__file__).parents[2]
 _NUM_SLOWEST = 10
@@ -21,10 +22,11 @@ class RunReport:
     Args:
         tier: What is run.
         directory: Of the run; processes of tests note starts in a file there.
+        times: Directory of what is kept.
     """
 
-    def __init__(self, tier: Tier, directory: Path) -> None:
-        self._tier = tier
+    def __init__(self, tier: Tier, directory: Path, times: Path = ROOT / "build" / "times") -> None:
+        self._tier, self._times = tier, times
         self._begun = time.monotonic()
         self._files: dict[str, float] = defaultdict(float)
         self._starts = directory / "starts"
@@ -37,22 +39,27 @@ class RunReport:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print where the time went, and keep it."""
-        starts = start_costs.read(self._starts)
+        kept = self._kept()
         terminalreporter.section(f"where the time of {self._tier} went")
         for file, seconds in self._slowest()[:_NUM_SLOWEST]:
             terminalreporter.write_line(f"{seconds:8.1f} s  {file}")
-        for kind, (count, seconds) in starts.items():
+        for kind, (count, seconds) in kept["starts"].items():
             terminalreporter.write_line(f"{seconds:8.1f} s  {count} starts of {kind}")
+        terminalreporter.write_line(
+            f"{kept['seconds']:8.1f} s  in all; {BUDGET_SECONDS[self._tier]:,.0f} s are meant for "
+            "two cores that do nothing else"
+        )
         terminalreporter.write_line(f"left out: {LEFT_OUT[self._tier]}")
-        path = ROOT / "build" / "times" / f"{self._tier}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self._kept(starts), indent=1) + "\n")
-        terminalreporter.write_line(f"kept: {path.relative_to(ROOT)}")
+        self._times.mkdir(parents=True, exist_ok=True)
+        path = self._times / f"{self._tier}.json"
+        path.write_text(json.dumps(kept, indent=1) + "\n")
+        terminalreporter.write_line(f"kept: {os.path.relpath(path, ROOT)}")
 
     def _slowest(self) -> list[tuple[str, float]]:
         return sorted(self._files.items(), key=lambda item: -item[1])
 
-    def _kept(self, starts: dict[str, tuple[int, float]]) -> dict[str, object]:
+    def _kept(self) -> dict[str, Any]:
+        starts = start_costs.read(self._starts)
         slowest = {file: round(seconds, 1) for file, seconds in self._slowest()}
         total = round(time.monotonic() - self._begun, 1)
         return {"seconds": total, "files": slowest, "starts": starts}
