@@ -184,3 +184,25 @@ def test_control_tasks_have_a_table_of_their_own_if_asked(at: int) -> None:
     calls = ["@bind_local_task(t, id);", "@bind_control_task(t, @get_control_task_id(9));"]
     calls.insert(at, "@set_control_task_table(.{ .instructions = 8, .stride = 4 });")
     check_right(f"{TASK} comptime {{ {' '.join(calls)} }}", architecture="wse3")
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ("", ""),
+        *((f".instructions = {number}", "") for number in (2, 4, 8)),
+        *(
+            (f".instructions = {number}", f"is 2, 4 or 8, got {number}")
+            for number in (0, 1, 3, 5, 6, 7, 9, 16)
+        ),
+        *((f".stride = {number}", "") for number in (1, 2, 7)),
+        *((f".stride = {number}", f"is 1 to 7, got {number}") for number in (0, 8)),
+    ],
+)
+def test_the_table_of_control_tasks_has_a_size_and_a_stride(settings: str, refused: str) -> None:
+    given = f".{{ {settings} }}" if settings else ""
+    source = f"{TASK} comptime {{ @set_control_task_table($${given}); }}"
+    if refused:
+        check_error(source, refused, architecture="wse3")
+    else:
+        check_right(source.replace("$$", ""), architecture="wse3")
