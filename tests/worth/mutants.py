@@ -113,6 +113,13 @@ def package_of(path: str) -> str:
     return next(package for package in PACKAGES if path.startswith(f"{package}/"))
 
 
+def own_tests(path: str) -> str:
+    """Return the folder of the unit tests of a file's package."""
+    package = Path(package_of(path))
+    name = package.parent.name if package.parent.name == "management" else package.name
+    return f"tests/unit/{name}/"
+
+
 def sample(packages: Sequence[str], number: int, seed: int) -> list[Mutant]:
     """Draw mutants, as many of each package as of any other, each at another line."""
     chance = random.Random(seed)

@@ -15,7 +15,8 @@ from coverage import Coverage, CoverageData
 from tests.worth.mutants import ROOT
 
 _FILES = "WSC_WORTH_FILES"
-_DATA, _SECONDS = "reach.coverage", "seconds.json"
+_DATA, _SECONDS = "coverage", "seconds.json"
+_NUM_PROCESSES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +31,23 @@ class Reach:
     tests: Mapping[tuple[str, int], Collection[str]]
     seconds: Mapping[str, float]
 
-    def cheapest_first(self, path: str, line: int, limit_seconds: float) -> list[str]:
-        """Return the tests that reach a line, up to so many seconds together."""
+    def cheapest_first(
+        self, path: str, line: int, limit_seconds: float, *, is_of: str = "", is_not_of: str = "-"
+    ) -> list[str]:
+        """Return the tests that reach a line, up to so many seconds together.
+
+        Args:
+            path: Of the file.
+            line: Of the file, from 1.
+            limit_seconds: What they may take; the cheapest is returned even if it takes longer.
+            is_of: How their names begin.
+            is_not_of: How they do not begin.
+        """
         found: list[str] = []
         total = 0.0
         reaching = self.seconds.keys() & self.tests.get((path, line), ())
-        for test in sorted(reaching, key=lambda test: (self.seconds[test], test)):
+        some = [t for t in reaching if t.startswith(is_of) and not t.startswith(is_not_of)]
+        for test in sorted(some, key=lambda test: (self.seconds[test], test)):
             total += self.seconds[test]
             if found and total > limit_seconds:
                 break
@@ -49,8 +61,8 @@ def record(folder: Path, tests: Sequence[str], files: Collection[str]) -> None:
     A test that fails as it is notices nothing and is left out.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.worth.reach", "-n", "0"]
-    command += ["-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.worth.reach"]
+    command += ["-n", str(_NUM_PROCESSES), "-p", "no:cacheprovider", *tests]
     told = {"folder": str(folder), "files": sorted(files)}
     environment = {**os.environ, _FILES: json.dumps(told)}
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
@@ -58,26 +70,34 @@ def record(folder: Path, tests: Sequence[str], files: Collection[str]) -> None:
 
 
 def read(folder: Path) -> Reach:
-    """Return what was recorded in a folder."""
-    data = CoverageData(basename=str(folder / _DATA))
-    data.read()
+    """Return what each process of the tests recorded in a folder."""
     tests: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for file in data.measured_files():
-        path = str(Path(file).relative_to(ROOT))
-        for line, contexts in data.contexts_by_lineno(file).items():
-            tests[path, line].update(context for context in contexts if context)
-    return Reach(tests=tests, seconds=json.loads((folder / _SECONDS).read_text()))
+    seconds: dict[str, float] = {}
+    for recorded in sorted(folder.glob(f"*.{_SECONDS}")):
+        seconds |= json.loads(recorded.read_text())
+        data = CoverageData(basename=str(recorded).removesuffix(_SECONDS) + _DATA)
+        data.read()
+        for file in data.measured_files():
+            path = str(Path(file).relative_to(ROOT))
+            for line, contexts in data.contexts_by_lineno(file).items():
+                tests[path, line].update(context for context in contexts if context)
+    return Reach(tests=tests, seconds=seconds)
+
+
+def is_recorded(folder: Path) -> bool:
+    """Return whether tests have recorded in a folder."""
+    return any(folder.glob(f"*.{_SECONDS}"))
 
 
 class _Recorder:
     """Tells coverage which test runs."""
 
-    def __init__(self, folder: Path, files: Sequence[str]) -> None:
-        self._folder = folder
+    def __init__(self, data: str, files: Sequence[str]) -> None:
+        self._data = data
         self._seconds: dict[str, float] = defaultdict(float)
         self._failed: set[str] = set()
         self._coverage = Coverage(
-            data_file=str(folder / _DATA), include=[str(ROOT / file) for file in files]
+            data_file=f"{data}.{_DATA}", include=[str(ROOT / file) for file in files]
         )
         self._coverage.erase()
         self._coverage.start()
@@ -99,10 +119,12 @@ class _Recorder:
         self._coverage.stop()
         self._coverage.save()
         passed = {test: took for test, took in self._seconds.items() if test not in self._failed}
-        (self._folder / _SECONDS).write_text(json.dumps(passed))
+        Path(f"{self._data}.{_SECONDS}").write_text(json.dumps(passed))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record, as a plugin of the run that `record` starts."""
-    told = json.loads(os.environ[_FILES])
-    config.pluginmanager.register(_Recorder(Path(told["folder"]), told["files"]), "reach")
+    """Record, as a plugin of each process of the run that `record` starts."""
+    if worker := getattr(config, "workerinput", {}).get("workerid"):
+        told = json.loads(os.environ[_FILES])
+        recorder = _Recorder(f"{told['folder']}/{os.getppid()}-{worker}", told["files"])
+        config.pluginmanager.register(recorder, "reach")
