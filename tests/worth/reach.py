@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Reach:
 
     Attributes:
         tests: Tests by file and line.
-        seconds: Duration of each test.
+        seconds: Processor time of each test, which other processes do not make longer.
     """
 
     tests: Mapping[tuple[str, int], Collection[str]]
@@ -105,13 +106,14 @@ class _Recorder:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._coverage.switch_context(item.nodeid)
+        begun = time.process_time()
         try:
             return (yield)
         finally:
+            self._seconds[item.nodeid] += time.process_time() - begun
             self._coverage.switch_context("")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[report.nodeid] += report.duration
         if report.failed:
             self._failed.add(report.nodeid)
 

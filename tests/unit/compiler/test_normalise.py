@@ -77,6 +77,22 @@ def test_ranges_and_random_bounds_become_attributes():
     assert second.attributes["stream"] == 2
 
 
+def test_the_moments_of_random_numbers_become_attributes():
+    body = (
+        "%m = cirh.Const dense<0.5> : tensor<f32>\n%s = cirh.Const dense<2.0> : tensor<f32>\n"
+        "%r = cirh.RandomNormal %m, %s {{{seed}}} : "
+        "(tensor<f32>, tensor<f32>) -> tensor<4x6xf32>\n"
+        "%q = cirh.RandomNormal %s, %m {{seed = 9 : i64}} : "
+        "(tensor<f32>, tensor<f32>) -> tensor<4x6xf32>\n"
+        "%out = cirh.Add %r, %q : tensor<4x6xf32>"
+    )
+    for text, seed in (("seed = 7 : i64", 7), ("", 0)):
+        first, second, _ = normalised(body.format(seed=text), X).nodes
+        assert first.operands == ()
+        assert first.attributes == {"mean": 0.5, "deviation": 2.0, "seed": seed, "stream": 1}
+        assert second.attributes == {"mean": 2.0, "deviation": 0.5, "seed": 9, "stream": 2}
+
+
 def test_a_one_hot_depth_is_in_the_shape_alone():
     graph = normalised(
         "%i = cirh.Cast %x : tensor<4xi32> -> tensor<4xi64>\n"

@@ -17,6 +17,8 @@ def load_request(first: int, last: int) -> LoadRequest:
 
 def test_the_last_step_asked_for_belongs_to_the_profile() -> None:
     assert list(profiled_steps(load_request(2, 4))) == [2, 3, 4]
+    assert list(profiled_steps(load_request(1, 2))) == [1, 2]
+    assert list(profiled_steps(load_request(3, 3))) == [3]
     assert not profiled_steps(LoadRequest())
 
 

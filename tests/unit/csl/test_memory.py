@@ -106,6 +106,23 @@ def test_words_of_operations(body: str, count: int) -> None:
     assert words(body, top) == count
 
 
+@pytest.mark.parametrize("num_arguments", [0, 1, 3])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_words_of_calls(num_arguments: int, is_known: bool) -> None:
+    """An instruction for the call and for each argument; the name of what is known is a word."""
+    names = [f"p{number}" for number in range(num_arguments)]
+    types = ", ".join(["u16"] * num_arguments)
+    top = (
+        f"fn one({', '.join(f'{name}: u16' for name in names)}) void {{ a = 1; }}\n"
+        "var a: u16; var b: u16;\n"
+        f"var q: *const fn ({types}) void = &one;\n"
+    )
+    body = f"const f = q; f({', '.join(['b'] * num_arguments)});"
+    call = body.replace("const f = q; f", "one") if is_known else body
+    loads = num_arguments + (not is_known)
+    assert words(call, top) == 2 * (1 + num_arguments) + is_known + 3 * loads
+
+
 def test_a_function_of_mathematics_is_held_once() -> None:
     top = 'const math = @import_module("<math>");\nvar x: f32 = 2.0;\n'
     pe = (
