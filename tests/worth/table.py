@@ -112,8 +112,8 @@ class Noticed:
         return Notice(**json.loads(path.read_text())) if path.exists() else None
 
     def keep(self, mutant: Mutant, notice: Notice) -> None:
-        """Keep it, unless new tests may still notice more."""
-        if notice.outcome not in (Outcome.SURVIVED, Outcome.UNREACHED):
+        """Keep it, unless new tests may still notice it, or be the first of its own package."""
+        if notice.is_own:
             told = {"outcome": notice.outcome, "is_own": notice.is_own}
             self._path(mutant).write_text(json.dumps(told))
 

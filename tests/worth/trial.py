@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from types import CodeType
 
+from tests.support.waiting import patience
 from tests.worth.mutants import ROOT, Mutant
 
 _IMPORTED = ("pytest", "numpy", "torch", "grpc", "sqlalchemy", "pydantic")
@@ -96,7 +97,8 @@ def _test(mutant: Mutant, tests: Sequence[str]) -> int:
             return _NOT_COMPILED
     else:
         _load_changed(mutant)
-    options = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--timeout", "120")
+    limit = str(patience(120))
+    options = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--timeout", limit)
     return int(pytest.main([*options, *tests]))
 
 

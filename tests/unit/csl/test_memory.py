@@ -108,8 +108,9 @@ def test_words_of_operations(body: str, count: int) -> None:
 
 @pytest.mark.parametrize("num_arguments", [0, 1, 3])
 @pytest.mark.parametrize("is_known", [True, False])
-def test_words_of_calls(num_arguments: int, is_known: bool) -> None:
-    """An instruction for the call and for each argument; the name of what is known is a word."""
+@pytest.mark.parametrize("argument", ["b", "77"])
+def test_words_of_calls(num_arguments: int, is_known: bool, argument: str) -> None:
+    """An instruction for the call and for each argument; a known name, or a number, is a word."""
     names = [f"p{number}" for number in range(num_arguments)]
     types = ", ".join(["u16"] * num_arguments)
     top = (
@@ -117,10 +118,12 @@ def test_words_of_calls(num_arguments: int, is_known: bool) -> None:
         "var a: u16; var b: u16;\n"
         f"var q: *const fn ({types}) void = &one;\n"
     )
-    body = f"const f = q; f({', '.join(['b'] * num_arguments)});"
+    body = f"const f = q; f({', '.join([argument] * num_arguments)});"
     call = body.replace("const f = q; f", "one") if is_known else body
-    loads = num_arguments + (not is_known)
-    assert words(call, top) == 2 * (1 + num_arguments) + is_known + 3 * loads
+    is_number = argument != "b"
+    loads = (0 if is_number else num_arguments) + (not is_known)
+    numbers = num_arguments if is_number else 0
+    assert words(call, top) == 2 * (1 + num_arguments) + is_known + 3 * loads + numbers
 
 
 def test_a_function_of_mathematics_is_held_once() -> None:

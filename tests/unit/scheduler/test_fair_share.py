@@ -102,8 +102,10 @@ def test_a_later_place_is_explained_by_use():
     ("number", "want"),
     [
         (0, "less than 1/8 of its share"),
+        (1, "between 1/8 and 1/4 of its share"),
         (2, "between 1/4 and 1/2 of its share"),
         (3, "between half its share and all of it"),
+        (4, "between 1 and 2 times its share"),
         (5, "between 2 and 4 times its share"),
     ],
 )
