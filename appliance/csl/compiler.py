@@ -27,12 +27,11 @@ from appliance.csl.program.placement import (
     RoutingClass,
 )
 from appliance.csl.semantics.context.frames import Frame, Scope
-from appliance.csl.semantics.context.session import Session, Unit, guard
+from appliance.csl.semantics.context.session import Session, guard
 from appliance.csl.semantics.context.texts import text_of
 from appliance.csl.semantics.expressions import initializers, operators, type_expressions
 from appliance.csl.semantics.expressions.modules import Module
 from appliance.csl.semantics.results.layout import NOT_SET, LayoutWorld
-from appliance.csl.semantics.results.linking import Places, linked
 from appliance.csl.semantics.results.queues import initialise_queues
 from appliance.csl.semantics.results.tile import TileWorld, run_comptime_blocks, run_modules
 from appliance.csl.semantics.statements import calls, control, loops
@@ -148,10 +147,7 @@ def _compile(session: Session) -> Program | None:
         if name not in unit.declarations:
             text = f"'{session.main}' has no param '{name}' (--params)"
             session.report(Diagnostic(Severity.WARNING, text, None))
-    expected: dict[str, Places] = {}
-    classes = [
-        _compile_class(session, layout, number, expected) for number in range(len(layout.codes))
-    ]
+    classes = [_compile_class(session, layout, number) for number in range(len(layout.codes))]
     if session.num_errors:
         return None
     finished = [each for each in classes if each is not None]
@@ -240,41 +236,16 @@ def _fail_fabric(layout: LayoutWorld, need: str, dims: tuple[int, int]) -> None:
 
 
 def _compile_class(
-    session: Session, layout: LayoutWorld, number: int, expected: dict[str, Places]
+    session: Session, layout: LayoutWorld, number: int
 ) -> tuple[CodeClass, Colors] | None:
-    """The code of one class, and the colors that it configures itself.
-
-    Code has addresses in it, and where variables lie is known when all code is: a class is compiled
-    with expected places and, if they turn out to be others, again.
-
-    Args:
-        expected: Where the variables of the latest class of each file lie.
-    """
-    file, _, _ = layout.codes[number]
+    """The code of one class, and the colors that it configures itself."""
+    file, arguments, origin = layout.codes[number]
     if file is None:
         return None
     unit = session.unit(file)
     if unit is None or unit.has_errors:
         return None
-    printed, steps = len(session.printed), session.steps
-    world, root, code = _run_class(session, layout, number, unit, expected.get(file))
-    places = linked(world.variables)
-    if not session.num_errors and not world.lies_at(places):
-        del session.printed[printed:]
-        session.steps = steps
-        world, root, code = _run_class(session, layout, number, unit, places)
-    world.check_memory(code.functions, root)
-    expected[file] = places
-    return code, world.colors
-
-
-def _run_class(
-    session: Session, layout: LayoutWorld, number: int, unit: Unit, places: Places | None
-) -> tuple[TileWorld, Module, CodeClass]:
-    file, arguments, origin = layout.codes[number]
-    assert file is not None
-    size = (layout.width, layout.height)
-    world = TileWorld(session, layout.first_tile[number], size, places=places)
+    world = TileWorld(session, layout.first_tile[number], (layout.width, layout.height))
     world.declared_exports = layout.export_types
     root = Module(world, unit, arguments, name="", origin=origin)
     _warn_unknown(root, arguments, origin)
@@ -292,7 +263,8 @@ def _run_class(
     world.compile_pending()
     initialise_queues(world)
     texts = [f".{name} = {text_of(value)}" for name, value in arguments.items()]
-    return world, root, world.finish(file, f".{{ {', '.join(texts)} }}", root)
+    code = world.finish(file, f".{{ {', '.join(texts)} }}", root)
+    return code, world.colors
 
 
 def _warn_unknown(root: Module, arguments: dict[str, Const], origin: Note) -> None:

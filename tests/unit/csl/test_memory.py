@@ -1,13 +1,12 @@
 """The 48 kB of a PE: variables and code, and the table of what fills them."""
 
 import re
-from itertools import permutations
 
 import pytest
 
 from appliance.csl.program import footprint
 from appliance.csl.program.code import MEMORY_BYTES
-from tests.support.csl import LAYOUT, code_of, compile_pe, main_of, program_of
+from tests.support.csl import code_of, compile_pe, main_of
 
 
 def used(pe: str) -> int:
@@ -133,48 +132,3 @@ def test_a_function_of_mathematics_is_held_once() -> None:
         "comptime { @export_symbol(main); }\n"
     )
     assert footprint.shared_words(code_of(pe).functions) == {"divide": 48, "sqrt": 64}
-
-
-PLACED = """
-{imports}
-var second: [3]u16;
-var started: i16 = 3;
-const known = [2]u16{{ 5, 6 }};
-var first = @zeros([2]f32);
-var unused: [100]u16;
-var pointer: [*]f32 = &first;
-fn main() void {{
-{uses}
-  pointer[1] = 1.0;
-}}
-comptime {{ @export_symbol(main); }}
-"""
-USES = ("  second[0] += known[1 - @as(u16, started)];", "  first[0] = 1.0;", "  started = 1;")
-
-
-@pytest.mark.parametrize("uses", list(permutations(USES)), ids=range(6))
-def test_variables_lie_as_they_are_declared_whatever_uses_them_first(uses: tuple[str, ...]) -> None:
-    code = code_of(PLACED.format(imports="", uses="\n".join(uses)))
-    found = sorted(code.variables, key=lambda variable: variable.address)
-    assert [(each.name, each.address - 0x100) for each in found] == [
-        *(("known", 0), ("started", 4), ("pointer", 6), ("second", 8), ("first", 16))
-    ]
-    assert code.memory_end == 0x100 + 24
-
-
-def test_variables_of_imported_files_come_behind_those_of_the_main_file() -> None:
-    imports = 'const more = @import_module("more.csl");'
-    uses = "  more.own = 1;\n" + "\n".join(USES)
-    files = {"layout.csl": LAYOUT, "more.csl": "var own: i16;"}
-    program = program_of(files | {"pe.csl": PLACED.format(imports=imports, uses=uses)})
-    places = {each.name: each.address - 0x100 for each in program.classes[0].variables}
-    assert places["first"] == 16
-    assert [place for name, place in places.items() if name.endswith(".own")] == [24]
-
-
-def test_what_is_printed_at_compile_time_is_printed_once() -> None:
-    pe = "var b: i16; var a: i16; fn main() void { a = 1; b = 1; }\n"
-    pe += 'comptime { @comptime_print("here"); @export_symbol(main); }'
-    result = compile_pe(pe)
-    assert [variable.name for variable in code_of(pe).variables] == ["a", "b"]
-    assert [line.rpartition(": ")[2] for line in result.printed] == ["here"]

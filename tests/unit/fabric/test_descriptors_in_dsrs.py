@@ -12,7 +12,7 @@ param memcpy_params;
 const sys_mod = @import_module("<memcpy/memcpy>", memcpy_params);
 const time = @import_module("<time>");
 var a = @zeros([6]f32);
-var pad = @zeros([8]u16); // so that no words of both lie in one bank
+var pad = @zeros([2]u16);
 var b = @zeros([6]f32);
 const a_dsd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> a[i] });
 const b_dsd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> b[i] });

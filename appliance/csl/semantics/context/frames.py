@@ -260,8 +260,6 @@ class Scope(ABC):
         self.origin = origin
         self.frame = Frame(self, what=f"'{unit.source.path}'")
         self.cache: dict[tree.Expression, Const] = {}
-        self.number = len(world.modules)
-        """Of the imports so far; the main file's is 0."""
         world.modules.append(self)
 
     def qualified(self, name: str) -> str:

@@ -71,7 +71,6 @@ class Module(Scope):
                 position=self.frame.position(declaration),
             )
             found.initial = value
-            found.declared = (self.number, declaration.start)
             if isinstance(declaration, tree.Declaration):
                 self._attributes(found, declaration)
             self._constants[name] = found
@@ -211,7 +210,6 @@ class Module(Scope):
             self.world.place, name, type_, is_const=False, position=self.frame.position(node)
         )
         variable.initial = initial
-        variable.declared = (self.number, node.start)
         self._attributes(variable, node)
         return variable
 

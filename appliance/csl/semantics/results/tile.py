@@ -1,6 +1,6 @@
 """The code of one class of PEs: what comptime blocks declare, and the functions they reach."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from appliance.csl.diagnostics import CslError
@@ -16,7 +16,6 @@ from appliance.csl.semantics.expressions.linkage import extern_function
 from appliance.csl.semantics.results.fields import fields_of
 from appliance.csl.semantics.results.fifos import FifoRegisters
 from appliance.csl.semantics.results.image import initial_image
-from appliance.csl.semantics.results.linking import Places, end_of, place_behind
 from appliance.csl.semantics.results.memory import Symbol, code_symbols, overflow
 from appliance.csl.semantics.statements.calls import (
     Specialization,
@@ -31,6 +30,9 @@ from appliance.csl.semantics.values.values import Const
 from appliance.csl.semantics.values.variables import GlobalVariable
 from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
+
+FIRST_ADDRESS = 0x100
+"""Where variables begin; what lies below is the machine's."""
 
 MAX_FUNCTIONS = c.MEMORY_BYTES // 8
 """Of a code class: more never fit its memory, even empty ones."""
@@ -73,7 +75,6 @@ class TileWorld(World):
         rectangle: tuple[int, int],
         *,
         is_alone: bool = False,
-        places: Places | None = None,
     ) -> None:
         super().__init__(session)
         self.is_alone = is_alone
@@ -115,8 +116,7 @@ class TileWorld(World):
         """Whether the code imports <memcpy/memcpy>."""
         self.shared_with_memcpy: list[tuple[Frame, tree.Node, str]] = []
         """What the code uses and memcpy too, if the PE has it."""
-        self._places = places or {}  # where variables are expected; others lie behind these
-        self.next_address = end_of(self._places)
+        self.next_address = FIRST_ADDRESS
         self._pool: dict[object, GlobalVariable] = {}
         self._symbol_addresses: GlobalVariable | None = None
         self._jobs: list[_Job] = []
@@ -129,19 +129,12 @@ class TileWorld(World):
     # Memory.
 
     def place(self, variable: GlobalVariable) -> int:
-        """Gives a variable its expected place, or one behind all others."""
+        """Gives a variable the next address that its alignment allows, as published counts show."""
+        mask = variable.alignment - 1
+        address = (self.next_address + mask) & ~mask
+        self.next_address = address + t.size_of(variable.type)
         self.variables.append(variable)
-        place = self._places.get(variable.name)
-        if place is None or place != place_behind(place.start, variable):
-            place = place_behind(self.next_address, variable)
-            self.next_address = place.stop
-        return place.start
-
-    def lies_at(self, places: Places) -> bool:
-        """Whether the variables lie where they should, with nothing behind them."""
-        return self.next_address == end_of(places) and all(
-            variable.address == places[variable.name].start for variable in self.variables
-        )
+        return address
 
     def pooled(self, value: Const, frame: Frame, node: tree.Node) -> GlobalVariable:
         """A constant in memory; equal ones are one."""
@@ -299,6 +292,7 @@ class TileWorld(World):
             result: MachineType | None = returned_machine(job.result)
             made = job.builder.finish(job.num_parameters, result, may_wait=number in waits)
             functions.append(self.fifo_registers.resolved(made))
+        self._check_memory(functions, root)
         self._check_activated()
         self._check_recursion(root)
         numbers = {id(variable): at for at, variable in enumerate(self.variables)}
@@ -365,8 +359,7 @@ class TileWorld(World):
             changed = bool(more)
         return waits
 
-    def check_memory(self, functions: Sequence[c.Function], root: Scope) -> None:
-        """Report functions and variables that are too large for a PE together."""
+    def _check_memory(self, functions: list[c.Function], root: Scope) -> None:
         variables = [Symbol(v.name, t.size_of(v.type), str(v.type)) for v in self.variables]
         problem = overflow(
             variables,

@@ -13,8 +13,8 @@ class GlobalVariable:
     """A variable in the memory of a PE; it gets its address when something first needs it."""
 
     __slots__ = (
-        "address", "alignment", "declared", "given_alignment", "initial", "is_const",
-        "linkname", "name", "place", "position", "type",
+        "address", "alignment", "declaration", "given_alignment", "initial", "is_const",
+        "linkname", "module", "name", "place", "position", "type",
     )  # fmt: skip
 
     def __init__(
@@ -36,8 +36,6 @@ class GlobalVariable:
         self.given_alignment: int | None = None
         self.address: int | None = None
         self.linkname: str | None = None
-        self.declared: tuple[int, int] | None = None
-        """The number of the module that declares it, and where in the file; None if none does."""
 
     def placed_address(self) -> int:
         """The address; chosen at the first call."""
