@@ -148,7 +148,7 @@ def _machine(name_or_file: str) -> str:
         return name_or_file
     try:
         description = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise UserError(f"The machine table {name_or_file} cannot be read: {error}.") from error
     if not isinstance(description, dict):
         raise UserError(

@@ -314,7 +314,7 @@ def parse_options(text: str, *, source: str) -> KubernetesOptions:
     """
     try:
         fields = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise UserError(f"{source} is no YAML: {error}.") from error
     if not isinstance(fields, dict):
         raise UserError(f"{source} holds no mapping.", hint=_EXAMPLE)

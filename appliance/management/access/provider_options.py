@@ -89,7 +89,7 @@ def read_provider_options(path: Path) -> ProviderOptions:
     """
     try:
         fields = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         kind = error.strerror if isinstance(error, OSError) else type(error).__name__
         raise UserError(f"The file {path} of --oidc cannot be read: {kind}.") from None
     try:

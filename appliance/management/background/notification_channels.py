@@ -146,7 +146,7 @@ def read_notify_options(path: Path) -> NotifyOptions:
     """
     try:
         fields = yaml.safe_load(path.read_text()) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         kind = error.strerror if isinstance(error, OSError) else type(error).__name__
         raise UserError(f"The notification file {path} cannot be read: {kind}.") from None
     try:

@@ -48,7 +48,8 @@ def parse_cluster(text: str, *, source: str) -> ClusterDescription:
     """
     try:
         content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    # The first for a number of too many digits or a day that is none, the second for deep nesting.
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise UserError(f"{source} is no YAML: {' '.join(str(error).split())}.") from error
     return describe_cluster(content, source=source)
 

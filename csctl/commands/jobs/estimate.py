@@ -275,7 +275,7 @@ def _load_machine(name: str) -> Machine:
         return find_machine(name)
     try:
         description = yaml.safe_load(_read(path))
-    except yaml.YAMLError as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise UserError(f"Machine file {path} is no YAML: {error}.") from error
     if not isinstance(description, dict):
         raise UserError(

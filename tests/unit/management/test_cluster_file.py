@@ -79,3 +79,19 @@ def test_the_cluster_of_one_machine_is_read_back_too():
 def test_a_mistake_is_named_with_its_place(text, message):
     with pytest.raises(UserError, match=message):
         parse_cluster(text, source="c.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 2000 + "]" * 2000,
+        "".join(" " * depth + "a:\n" for depth in range(2000)),
+        "systems: " + "9" * 6000,
+        "systems: 9999-99-99",
+        "systems: 2001-01-01T25:61:61Z",
+    ],
+    ids=["brackets", "mappings", "digits", "day", "time"],
+)
+def test_a_text_that_yaml_itself_cannot_take_is_refused_by_name(text):
+    with pytest.raises(UserError, match=r"^c\.yaml is no YAML: "):
+        parse_cluster(text, source="c.yaml")
