@@ -69,6 +69,7 @@ _OUTCOMES = {
     0: Outcome.SURVIVED,
     1: Outcome.KILLED,
     2: Outcome.KILLED,  # a module of tests cannot be imported
+    4: Outcome.KILLED,  # nor can that of a test which is named
     _NOT_COMPILED: Outcome.INVALID,
     **{-number: Outcome.KILLED for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE)},
 }
