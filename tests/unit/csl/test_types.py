@@ -22,6 +22,8 @@ from tests.support.csl import check_error, check_right, printed
         "var a: u16; const p: *[1]u16 = &a;",
         "const S = struct { a: u16, b: f32 }; const s: S = .{ .b = 1.0, .a = 2 };",
         "const a: [2]u16 = .{ 1, 2 };",
+        "const S = struct { }; const s = S{};",
+        "fn S(comptime T: type) type { return struct { }; } const s = S(u16){};",
         "fn f(a: u16) void { } const p: fn (u16) void = f; const q: *const fn (u16) void = &f;",
         "const a: u7 = 127; const b: i24 = -8388608;",
         "const E = enum(u16) { A, B }; const e: E = E.B; const n = @as(u32, e);",

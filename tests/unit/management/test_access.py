@@ -36,6 +36,7 @@ from tests.support.management import new_job
 
 ADA = User(uid=1000, gid=100, name="ada")
 OPERATOR = User(uid=500, gid=500, name="ops")
+YEAR = 365 * 86_400.0
 
 
 @pytest.fixture
@@ -110,6 +111,17 @@ def test_a_forged_token_is_refused(access, database, clock, forge):
 
 
 def test_a_token_ends_at_its_time(access, clock):
+    text = access.tokens.mint("ada", seconds=60).text
+    assert access.identify(ADA, text, OPERATOR.uid)
+    clock.advance(61)
+    with pytest.raises(UnauthenticatedError, match="has expired"):
+        access.identify(ADA, text, OPERATOR.uid)
+
+
+@pytest.mark.parametrize("seconds", [-10 * YEAR, 10 * YEAR], ids=["behind", "ahead"])
+def test_a_token_is_judged_by_the_appliances_clock_alone(access, clock, seconds):
+    """Whatever the machine's own clock says of when it was made and when it ends."""
+    clock.advance(seconds)
     text = access.tokens.mint("ada", seconds=60).text
     assert access.identify(ADA, text, OPERATOR.uid)
     clock.advance(61)

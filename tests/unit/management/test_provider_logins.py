@@ -93,6 +93,14 @@ def test_what_no_account_can_be_called_is_refused(name) -> None:
         login_name(LoginRules(), {"preferred_username": name})
 
 
+@pytest.mark.parametrize(
+    ("domain", "name"), [("", "ada@"), ("example.org", None), ("example.org", 5)]
+)
+def test_a_domain_is_taken_off_texts_alone_and_only_where_one_is_given(domain, name) -> None:
+    with pytest.raises(ForbiddenError, match="no account here can be called"):
+        login_name(LoginRules(email_domain=domain), {"preferred_username": name})
+
+
 def test_mail_addresses_are_names_of_one_domain_if_they_are_verified() -> None:
     rules = LoginRules(claims=ClaimNames(name="email"), email_domain="example.org")
     assert login_name(rules, {"email": "ada@example.org", "email_verified": True}) == "ada"

@@ -196,6 +196,16 @@ def test_no_start_is_expected_in_the_past_however_long_a_job_outlives_its_estima
         )
 
 
+@pytest.mark.parametrize("name", OVERDUE)
+@pytest.mark.parametrize("waited", [9.5, 200.0, 7 * HOUR])
+def test_a_later_question_is_answered_as_a_cycle_of_that_time_would(name, waited):
+    grant, now, jobs = OVERDUE[name], NOW + waited, [execute("j", 1)]
+    then = cycle(cluster(1, grant, now_seconds=now), jobs).waits["j"].expected_start
+    waits = cycle(cluster(1, grant, now_seconds=NOW), jobs).waits
+    asked = waits.at(now, lambda _: (grant.progress, grant.completed))["j"].expected_start
+    assert asked.at_seconds == pytest.approx(then.at_seconds)
+
+
 def test_times_are_those_of_the_question_not_of_the_last_cycle():
     grant = held("r", "s0", started_seconds=NOW - 80, progress=progress(169))
     waits = cycle(cluster(1, grant, now_seconds=NOW), [execute("a", 1)]).waits

@@ -12,6 +12,7 @@ from tests.support.scheduling import (
     GIB,
     admitted,
     cluster,
+    compile_,
     cycle,
     execute,
     held,
@@ -63,6 +64,18 @@ def test_giving_back_what_a_job_holds_can_be_undone():
     assert capacity.systems == 0b111
     undo()
     assert capacity.systems == 0b010
+
+
+def test_memory_that_is_given_back_is_taken_again_by_undoing_that():
+    nodes = (management_node(64),)
+    (decision,) = cycle(cluster(0, nodes=nodes), [compile_("c", memory_gib=10)]).decisions
+    frame = Frame(cluster(0, decision.grant, nodes=nodes))
+    capacity = Capacity(frame)
+    capacity.take(frame.held(decision.grant))
+    undo = capacity.give(frame.held(decision.grant))
+    assert capacity.memory == [64 * GIB]
+    undo()
+    assert capacity.memory == [54 * GIB]
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,13 @@ def test_the_published_micro_batches_come_out(layers: int, hidden: int, publishe
     assert ours == pytest.approx(published, rel=0.25)
 
 
+def test_a_block_waits_from_its_forward_pass_to_its_backward_pass() -> None:
+    """The head's two passes come between the last block's, all others between the first's."""
+    waiting = transformer_program(gpt(3, 2048)).waiting
+    assert [steps for _, steps in waiting] == [3, 5, 7]
+    assert len({size for size, _ in waiting}) == 1
+
+
 @settings(max_examples=40, deadline=None)
 @given(share=st.integers(1, 3000))
 def test_every_choice_fits_and_the_first_makes_the_fewest_passes(share: int) -> None:
