@@ -13,7 +13,6 @@ import yaml
 from tests.support.appliance import Appliance
 from tests.support.pod_programs import ROOT
 from tests.support.ports import free_port
-from tests.support.waiting import patience
 
 
 class KubeAppliance:
@@ -22,8 +21,7 @@ class KubeAppliance:
     Args:
         directory: Where everything is.
         kubeconfig: Whom they are to the API server.
-        lease_seconds: A leader that is gone is replaced after so long; on a busy machine, where it
-            takes longer to renew a lease, after up to half a minute.
+        lease_seconds: A leader that is gone is replaced after so long.
         cluster: What there is, as options of `appliance up`.
         settings: Further settings of the launcher, as its file has them.
         arguments: Further arguments of every replica.
@@ -50,7 +48,7 @@ class KubeAppliance:
             "dataVolume": {"claim": "wsc-data", "path": str(self.data_dir)},
             "runtimeRoot": f"/tmp/wsc-k{os.getpid()}",
             "groupId": os.getgid(),
-            "leaseSeconds": round(max(lease_seconds, min(patience(lease_seconds), 30.0)), 1),
+            "leaseSeconds": lease_seconds,
             "standbyFile": None,
             **(settings or {}),
         }
