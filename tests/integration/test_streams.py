@@ -182,6 +182,11 @@ def test_a_reader_may_hold_several_slots(address):
         slots = [reader.acquire(_SECONDS) for _ in range(3)]
         assert [int(slot[0]) for slot in slots if slot is not None] == [0, 1, 2]
         assert reader.num_held == 3
+        for left in (2, 1, 0):
+            reader.release()
+            assert reader.num_held == left
+        with pytest.raises(InternalError, match="release without acquire"):
+            reader.release()
 
 
 def test_a_reader_that_finds_nothing_times_out(address):
