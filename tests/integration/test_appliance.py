@@ -156,7 +156,7 @@ def test_an_execute_job_shows_its_pods_and_ends_as_the_client_says(appliance):
     ]
     assert [pod["phase"] for pod in pods["chief"]] == ["Running", "Running"]
     cancel(appliance, job, pb.JOB_STATUS_SUCCEEDED)
-    assert get_job(appliance, job)["status"]["phase"] == "SUCCEEDED"
+    wait_for(lambda: get_job(appliance, job)["status"]["phase"] == "SUCCEEDED", what="its end")
     assert_nothing_left(appliance, job)
 
 
@@ -200,7 +200,7 @@ def test_a_killed_pod_fails_the_job_by_name_and_everything_is_gone(appliance, po
     assert told_last.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert f"{job}-{pod}" in told_last.details()  # what the client prints last says what failed
     cancel(appliance, job, pb.JOB_STATUS_FAILED, message="")
-    assert get_job(appliance, job)["status"]["phase"] == "FAILED"
+    wait_for(lambda: get_job(appliance, job)["status"]["phase"] == "FAILED", what="its end")
     assert_nothing_left(appliance, job)
 
 
