@@ -87,9 +87,7 @@ class Paths:
         turned = (at for at in through if self._any_route(at, color) != self._route(at, color))
         return tuple(sorted(turned)) if senders else ()
 
-    def _upstream(
-        self, number: int, color: int, route: "_Route"
-    ) -> tuple[tuple[int, ...], set[int]]:
+    def _upstream(self, number: int, color: int, route: _Route) -> tuple[tuple[int, ...], set[int]]:
         """Return the PEs that a color comes from, and all whose routers it comes through."""
         found: list[int] = []
         seen, todo = {number}, [number]
